@@ -1,0 +1,19 @@
+"""Asserts what a run or a check printed with --json: one object, this verdict, this finding among others."""
+import json
+import sys
+
+path, verdict, finding = sys.argv[1:4]
+lines = open(path).read().splitlines()
+assert len(lines) == 1, f"one JSON object and nothing else, not {len(lines)} lines"
+end = json.loads(lines[0])
+names = sorted({found["finding"] for found in end["findings"]})
+coverage = end["coverage"]
+print(
+    f"{end['verdict']}: {names or 'no findings'}; zombie writes {coverage['zombie_writes']}, "
+    f"refused {coverage['zombie_writes_refused']}; {end['stats']['operations']} operations"
+)
+assert end["verdict"] == verdict, f"{verdict} was expected: {end['reason']}"
+assert finding == "-" and not names or finding in names, f"{finding} was expected among {names}"
+assert not end.get("troubles"), end["troubles"]
+if verdict == "valid":
+    assert coverage["zombie_writes"] > 0 and coverage["zombie_writes"] == coverage["zombie_writes_refused"], coverage

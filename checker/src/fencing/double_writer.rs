@@ -1,0 +1,128 @@
+//! `double-writer-in-epoch`: two holders have accepted writes with one token of one lock.
+//!
+//! Silent for locks without an acquire in the file: there nothing tells threads of one holder from two holders.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::case::Case;
+use super::identity::Holders;
+use super::story::{self, MOST, Scene};
+use super::{DOUBLE_WRITER_IN_EPOCH, DUPLICATE_TOKEN, Draft, WRITE_WITHOUT_GRANT};
+use crate::history::{Name, Token};
+
+/// One finding a lock, counting its epochs with two writers. `duplicated` and `unfounded` are the tokens that were
+/// granted twice, or presented without a grant: a double writer follows from either.
+pub(crate) fn double_writers(
+    case: &Case<'_>,
+    holders: &Holders,
+    duplicated: &BTreeSet<(Name, Token)>,
+    unfounded: &BTreeSet<(Name, Token)>,
+) -> Vec<Draft> {
+    let mut epochs: HashMap<(Name, Token), Vec<usize>> = HashMap::new();
+    for (op, operation) in case.history.operations.iter().enumerate() {
+        let (Some(lock), Some(token)) = (case.lock(operation), operation.token) else {
+            continue;
+        };
+        if case.is_acquired(lock) && case.is_accepted(op) {
+            epochs.entry((lock, token)).or_default().push(op);
+        }
+    }
+    let mut locks: BTreeMap<Name, (u64, usize, usize)> = BTreeMap::new();
+    let mut pairs: Vec<(Name, usize, usize)> = epochs
+        .iter()
+        .filter_map(|(&(lock, _), writes)| {
+            holders
+                .first_pair(case, lock, writes)
+                .map(|(first, second, _)| (lock, first, second))
+        })
+        .collect();
+    pairs.sort_unstable_by_key(|&(_, _, second)| second);
+    for (lock, first, second) in pairs {
+        locks
+            .entry(lock)
+            .and_modify(|known| known.0 += 1)
+            .or_insert((1, first, second));
+    }
+    locks
+        .into_iter()
+        .map(|(lock, (count, first, second))| {
+            let epoch = case.operation(first).token.map(|token| (lock, token));
+            let mut draft = describe(case, lock, count, first, second);
+            draft.cause = match epoch {
+                Some(epoch) if duplicated.contains(&epoch) => Some(DUPLICATE_TOKEN.name),
+                Some(epoch) if unfounded.contains(&epoch) => Some(WRITE_WITHOUT_GRANT.name),
+                _ => None,
+            };
+            draft
+        })
+        .collect()
+}
+
+fn describe(case: &Case<'_>, lock: Name, count: u64, first: usize, second: usize) -> Draft {
+    let (one, two) = (case.operation(first), case.operation(second));
+    let grants = case.grants_before(Some(lock), one.token, two).take(MOST);
+    let mut scenes: Vec<Scene<'_>> = grants.map(Scene::Granted).collect();
+    scenes.extend([Scene::Happened(one), Scene::Happened(two)]);
+    let mut witness = vec![first, second];
+    for write in [first, second] {
+        if case.operation(write).returned().is_none() {
+            witness.extend(case.first_read_of(write));
+        }
+    }
+    let ending = "That is wrong: an epoch has one writer; a fence that compares numbers cannot keep two holders of one token apart.";
+    let story = story::tell(case.history, scenes, ending);
+    let key = one.key.filter(|_| one.key == two.key);
+    Draft::new(DOUBLE_WRITER_IN_EPOCH, count, witness, story).on(Some(lock), key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::Scenario;
+
+    fn findings(scenario: &Scenario) -> Vec<(u64, Vec<u64>)> {
+        let history = scenario.history();
+        let case = Case::new(&history);
+        let none = BTreeSet::new();
+        let drafts = double_writers(&case, &Holders::new(&case), &none, &none);
+        drafts
+            .into_iter()
+            .map(|d| (d.count, super::super::events(&case, &d.witness)))
+            .collect()
+    }
+
+    #[test]
+    fn two_clients_with_accepted_writes_under_one_token_are_a_finding() {
+        let mut s = Scenario::new();
+        s.grant("c1", "L", 6);
+        s.grant("c2", "L", 6);
+        let one = s.write("c1", "L", "k", 6, "a");
+        let two = s.write("c2", "L", "k", 6, "b");
+        assert_eq!(findings(&s), [(1, [one, two].concat())]);
+    }
+
+    #[test]
+    fn threads_of_one_client_its_next_process_and_a_refused_stranger_are_not() {
+        let mut s = Scenario::new();
+        s.grant("c1", "L", 6);
+        let (one, two) = (
+            s.write_call("c1", "L", "k", 6, "a"),
+            s.write_call("c1", "L", "k", 6, "b"),
+        );
+        s.ok(one);
+        s.info(two);
+        s.write("c1", "L", "k", 6, "c");
+        s.refused("c2", "L", "k", 6, "d", Some(7));
+        s.grant("c3", "M", 6);
+        s.write("c3", "M", "m", 6, "e");
+        assert_eq!(findings(&s), []);
+    }
+
+    #[test]
+    fn without_an_acquire_in_the_file_nothing_is_said() {
+        let mut s = Scenario::new();
+        s.write("c1", "L", "k", 6, "a");
+        s.write("c2", "L", "k", 6, "b");
+        assert_eq!(findings(&s), []);
+    }
+}

@@ -1,0 +1,347 @@
+//! What must hold among the clusters and refusals of one key for an order of atomic steps to exist.
+//!
+//! A *cluster* is a write and the reads of its value: `f` is the least return among them, `s` the greatest call. The
+//! register holds the value from before `f` until after `s`. The initial value is a cluster of token 0 before time.
+//!
+//! ```text
+//!   write a  |---|          f(a) = 4          two clusters of one epoch conflict when each had to be
+//!   read a            |--|  s(a) = 9          there before the other was gone: f(a) < s(b) and f(b) < s(a)
+//!   write b      |---|      f(b) = 8, s(b) = 5
+//! ```
+//!
+//! Clusters of one token form an *epoch*, and epochs are ordered by token, because the high water never falls. A
+//! refusal that names its high water belongs to that epoch. Within an epoch this is the zone test of Gibbons and
+//! Korach (Testing Shared Memories, 1997); across epochs a running maximum of `s` meets each later `f`. An unknown
+//! write that nobody read is *dormant*: it constrains nothing, but it may have begun an epoch that a refusal needs.
+
+use std::collections::BTreeMap;
+
+use super::register::{Kind, Violation};
+use crate::history::{Operation, Token};
+
+/// A place in time: an index, or before or after all of them.
+type At = i128;
+const BEFORE: At = i128::MIN;
+const NEVER: At = i128::MAX;
+
+/// An extreme instant and the operation that has it; the initial value has none.
+#[derive(Clone, Copy, Debug)]
+struct Edge {
+    at: At,
+    op: Option<usize>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cluster {
+    write: Option<usize>,
+    call: At,
+    /// The least return.
+    first: Edge,
+    /// The greatest call.
+    last: Edge,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Refusal {
+    token: Token,
+    call: At,
+    returned: At,
+    op: usize,
+}
+
+#[derive(Debug, Default)]
+struct Epoch {
+    clusters: Vec<Cluster>,
+    /// Unknown writes that nobody read, with their calls.
+    dormant: Vec<Edge>,
+    /// Refusals that name this epoch's token.
+    refusals: Vec<Refusal>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Epochs {
+    by_token: BTreeMap<Token, Epoch>,
+    /// Refusals that name no high water.
+    nameless: Vec<Refusal>,
+}
+
+fn returned(operation: &Operation) -> At {
+    operation.returned().map_or(NEVER, |at| at.index.into())
+}
+
+impl Cluster {
+    pub fn initial() -> Self {
+        let before = Edge {
+            at: BEFORE,
+            op: None,
+        };
+        Self {
+            write: None,
+            call: BEFORE,
+            first: before,
+            last: before,
+        }
+    }
+
+    pub fn of(op: usize, write: &Operation) -> Self {
+        let edge = |at| Edge { at, op: Some(op) };
+        let call = write.invoked.index.into();
+        Self {
+            write: Some(op),
+            call,
+            first: edge(returned(write)),
+            last: edge(call),
+        }
+    }
+
+    pub fn take_in(&mut self, op: usize, read: &Operation) {
+        let (call, returned) = (read.invoked.index.into(), returned(read));
+        if returned < self.first.at {
+            self.first = Edge {
+                at: returned,
+                op: Some(op),
+            };
+        }
+        if call > self.last.at {
+            self.last = Edge {
+                at: call,
+                op: Some(op),
+            };
+        }
+    }
+
+    fn ops(&self) -> [Option<usize>; 3] {
+        [self.write, self.first.op, self.last.op]
+    }
+}
+
+impl Epoch {
+    /// No two clusters with `f(a) < s(b)` and `f(b) < s(a)`: sorted by `f`, the greatest `s` before `s(b)` decides.
+    fn check_within(&self) -> Result<(), Violation> {
+        let mut by_first: Vec<&Cluster> = self.clusters.iter().collect();
+        by_first.sort_unstable_by_key(|cluster| cluster.first.at);
+        // For each prefix the two clusters with the greatest `s`, so that one can be left out.
+        let mut greatest: Vec<(usize, Option<usize>)> = Vec::with_capacity(by_first.len());
+        for at in 0..by_first.len() {
+            let last = |cluster: usize| by_first[cluster].last.at;
+            let next = match greatest.last() {
+                None => (at, None),
+                Some(&(best, _)) if last(at) > last(best) => (at, Some(best)),
+                Some(&(best, second)) if second.is_none_or(|second| last(at) > last(second)) => {
+                    (best, Some(at))
+                }
+                Some(&kept) => kept,
+            };
+            greatest.push(next);
+        }
+        for (at, b) in by_first.iter().enumerate() {
+            let before = by_first.partition_point(|a| a.first.at < b.last.at);
+            let Some(&(best, second)) = before
+                .checked_sub(1)
+                .and_then(|prefix| greatest.get(prefix))
+            else {
+                continue;
+            };
+            let other = if best == at { second } else { Some(best) };
+            if let Some(a) = other
+                .map(|other| by_first[other])
+                .filter(|a| b.first.at < a.last.at)
+            {
+                return Err(Violation::between(
+                    Kind::WithinEpoch,
+                    a.ops().into_iter().chain(b.ops()),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// The least of `f` in this epoch, refusals included, and who has it.
+    fn first(&self) -> Option<(At, [Option<usize>; 3])> {
+        let clusters = self
+            .clusters
+            .iter()
+            .map(|cluster| (cluster.first.at, cluster.ops()));
+        let refusals = self
+            .refusals
+            .iter()
+            .map(|refusal| (refusal.returned, [Some(refusal.op), None, None]));
+        clusters.chain(refusals).min_by_key(|&(at, _)| at)
+    }
+
+    /// The greatest of `s`, and whether it is only that of a dormant write on which refusals stand.
+    fn last(&self) -> Option<(At, [Option<usize>; 3], bool)> {
+        let clusters = self
+            .clusters
+            .iter()
+            .map(|cluster| (cluster.last.at, cluster.ops(), false));
+        let refusals = self
+            .refusals
+            .iter()
+            .map(|refusal| (refusal.call, [Some(refusal.op), None, None], false));
+        let ground = self
+            .stands_on_dormant()
+            .then(|| self.least_dormant())
+            .flatten();
+        let ground =
+            ground.map(|write| (write.at, [write.op, Some(self.refusals[0].op), None], true));
+        clusters
+            .chain(refusals)
+            .chain(ground)
+            .max_by_key(|&(at, _, _)| at)
+    }
+
+    fn stands_on_dormant(&self) -> bool {
+        self.clusters.is_empty() && !self.refusals.is_empty()
+    }
+
+    fn least_dormant(&self) -> Option<Edge> {
+        self.dormant.iter().copied().min_by_key(|write| write.at)
+    }
+
+    /// The earliest call of a write that may be this epoch's first; `later` is the least `f` of later epochs.
+    fn first_call(&self, later: At) -> At {
+        let mut firsts: Vec<At> = self
+            .clusters
+            .iter()
+            .map(|cluster| cluster.first.at)
+            .collect();
+        firsts.sort_unstable();
+        let unforced = |cluster: &&Cluster| {
+            let others = if firsts[0] == cluster.first.at {
+                firsts.get(1)
+            } else {
+                firsts.first()
+            };
+            others.is_none_or(|&first| first >= cluster.last.at)
+        };
+        let clusters = self
+            .clusters
+            .iter()
+            .filter(unforced)
+            .map(|cluster| cluster.call);
+        let bound = match firsts.first() {
+            Some(&first) => first,
+            None if self.refusals.is_empty() => later,
+            None => NEVER,
+        };
+        let dormant = self
+            .dormant
+            .iter()
+            .map(|write| write.at)
+            .filter(|&call| call <= bound);
+        clusters.chain(dormant).min().unwrap_or(NEVER)
+    }
+}
+
+impl Epochs {
+    pub fn add_refusal(&mut self, op: usize, operation: &Operation) -> Result<(), Violation> {
+        let Some(token) = operation.token else {
+            return Ok(());
+        };
+        let refusal = Refusal {
+            token,
+            call: operation.invoked.index.into(),
+            returned: returned(operation),
+            op,
+        };
+        match operation.high_water {
+            None => self.nameless.push(refusal),
+            Some(mark) if mark > token => self
+                .by_token
+                .entry(mark)
+                .or_default()
+                .refusals
+                .push(refusal),
+            Some(_) => return Err(Violation::plain(Kind::MarkNotAbove, [op])),
+        }
+        Ok(())
+    }
+
+    /// An unknown write that nobody read.
+    pub fn add_dormant(&mut self, op: usize, token: Token, write: &Operation) {
+        let call = Edge {
+            at: write.invoked.index.into(),
+            op: Some(op),
+        };
+        self.by_token.entry(token).or_default().dormant.push(call);
+    }
+
+    /// A cluster of the epoch of `token`.
+    pub fn add_cluster(&mut self, token: Token, cluster: Cluster) {
+        self.by_token
+            .entry(token)
+            .or_default()
+            .clusters
+            .push(cluster);
+    }
+
+    /// All that must hold among epochs and within them.
+    pub fn check(&self) -> Result<(), Violation> {
+        self.by_token.values().try_for_each(Epoch::check_within)?;
+        self.check_across()?;
+        self.check_refusals()
+    }
+
+    /// For every member x of an earlier and y of a later epoch not `f(y) < s(x)`.
+    fn check_across(&self) -> Result<(), Violation> {
+        let mut last: Option<(At, [Option<usize>; 3], bool)> = None;
+        for epoch in self.by_token.values() {
+            if let (Some((latest, earlier, by_absence)), Some((first, later))) =
+                (last, epoch.first())
+                && first < latest
+            {
+                let violation =
+                    Violation::between(Kind::AcrossEpochs, earlier.into_iter().chain(later));
+                return Err(Violation {
+                    by_absence,
+                    ..violation
+                });
+            }
+            let candidates = last.into_iter().chain(epoch.last());
+            last = candidates.max_by_key(|&(at, _, _)| at);
+        }
+        Ok(())
+    }
+
+    /// Every refusal needs an epoch above its token that can have begun before it returned.
+    fn check_refusals(&self) -> Result<(), Violation> {
+        let unexplained = |refusal: &Refusal| Violation {
+            kind: Kind::Unexplained,
+            ops: vec![refusal.op],
+            by_absence: true,
+        };
+        let mut later = NEVER;
+        let mut first_calls: Vec<(Token, At)> = Vec::with_capacity(self.by_token.len());
+        for (&token, epoch) in self.by_token.iter().rev() {
+            let first_call = epoch.first_call(later);
+            if let Some(refusal) = epoch
+                .refusals
+                .iter()
+                .find(|refusal| first_call > refusal.returned)
+            {
+                return Err(unexplained(refusal));
+            }
+            first_calls.push((token, first_call));
+            later = epoch.first().map_or(later, |(at, _)| at.min(later));
+        }
+        first_calls.reverse();
+        let mut lower = BEFORE;
+        let mut starts: Vec<(Token, At)> = Vec::with_capacity(first_calls.len());
+        for ((token, first_call), epoch) in first_calls.into_iter().zip(self.by_token.values()) {
+            starts.push((token, first_call.max(lower)));
+            lower = epoch.last().map_or(lower, |(at, _, _)| at.max(lower));
+        }
+        // From here on: the earliest start among this epoch and all above it.
+        for at in (1..starts.len()).rev() {
+            starts[at - 1].1 = starts[at - 1].1.min(starts[at].1);
+        }
+        let missing = self.nameless.iter().find(|refusal| {
+            let above = starts.partition_point(|&(token, _)| token <= refusal.token);
+            starts
+                .get(above)
+                .is_none_or(|&(_, start)| start > refusal.returned)
+        });
+        missing.map_or(Ok(()), |refusal| Err(unexplained(refusal)))
+    }
+}

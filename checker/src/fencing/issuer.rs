@@ -1,0 +1,339 @@
+//! `token-regression` and `duplicate-token`: the lock service gave a token out of order, or twice.
+//!
+//! Silent about grants that overlap: whichever answer came first, the service may have decided in the other order.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use super::case::Case;
+use super::identity::Holders;
+use super::story::{self, MOST, Scene};
+use super::{DUPLICATE_TOKEN, Draft, TOKEN_REGRESSION};
+use crate::finding::Severity;
+use crate::history::{Function, Name, Outcome, Token};
+
+/// A grant that was asked for after a grant of a higher token was known.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Regression {
+    pub lock: Name,
+    pub higher: usize,
+    pub lower: usize,
+}
+
+/// All regressions, in the order of the lower grants' answers. O(n).
+pub(crate) fn regressions(case: &Case<'_>) -> Vec<Regression> {
+    let mut highest: HashMap<Name, usize> = HashMap::new();
+    let mut known_when_asked: HashMap<usize, usize> = HashMap::new();
+    let mut regressions = Vec::new();
+    for moment in &case.moments {
+        let operation = case.operation(moment.op);
+        let (Some(lock), true) = (operation.lock, Case::is_grant(operation)) else {
+            continue;
+        };
+        let known = highest.get(&lock).copied();
+        if !moment.returns {
+            known_when_asked.extend(known.map(|known| (moment.op, known)));
+            continue;
+        }
+        let token = |op: usize| case.operation(op).token;
+        if let Some(higher) = known_when_asked
+            .remove(&moment.op)
+            .filter(|&known| token(known) > operation.token)
+        {
+            regressions.push(Regression {
+                lock,
+                higher,
+                lower: moment.op,
+            });
+        }
+        if known.is_none_or(|known| token(known) < operation.token) {
+            highest.insert(lock, moment.op);
+        }
+    }
+    regressions
+}
+
+/// One finding a lock, with the holders that were refused because of it.
+pub(crate) fn describe_regressions(case: &Case<'_>, regressions: &[Regression]) -> Vec<Draft> {
+    let mut locks: BTreeMap<Name, (u64, Regression)> = BTreeMap::new();
+    for &regression in regressions {
+        locks
+            .entry(regression.lock)
+            .and_modify(|(count, _)| *count += 1)
+            .or_insert((1, regression));
+    }
+    let refused = refused_holders(case, regressions);
+    let describe = |(lock, (count, first)): (Name, (u64, Regression))| {
+        let none = Vec::new();
+        let story = tell_regression(case, first, count, refused.get(&lock).unwrap_or(&none));
+        Draft::new(
+            TOKEN_REGRESSION,
+            count,
+            vec![first.higher, first.lower],
+            story,
+        )
+        .on(Some(lock), None)
+    };
+    locks.into_iter().map(describe).collect()
+}
+
+/// For each lock the refused writes of holders whose grant was a regression.
+fn refused_holders(case: &Case<'_>, regressions: &[Regression]) -> HashMap<Name, Vec<usize>> {
+    let grants: HashMap<(Name, Name, Option<Token>), usize> = regressions
+        .iter()
+        .rev()
+        .map(|regression| {
+            let grant = case.operation(regression.lower);
+            (
+                (regression.lock, grant.client, grant.token),
+                regression.lower,
+            )
+        })
+        .collect();
+    let mut refused: HashMap<Name, Vec<usize>> = HashMap::new();
+    for (op, operation) in case.history.operations.iter().enumerate() {
+        let Some(lock) = case.lock(operation).filter(|_| case.is_refusal(operation)) else {
+            continue;
+        };
+        let grant = grants.get(&(lock, operation.client, operation.token));
+        if grant.is_some_and(|&grant| case.operation(grant).precedes(operation)) {
+            refused.entry(lock).or_default().push(op);
+        }
+    }
+    refused
+}
+
+fn tell_regression(case: &Case<'_>, first: Regression, count: u64, refused: &[usize]) -> String {
+    let (higher, lower) = (case.operation(first.higher), case.operation(first.lower));
+    let mut scenes = vec![Scene::Granted(higher), Scene::Asked(lower)];
+    let until = lower.completed.unwrap_or(lower.invoked);
+    scenes.extend(story::lock_service_faults(
+        case.history,
+        higher.completed.unwrap_or(higher.invoked),
+        until,
+    ));
+    scenes.extend(
+        refused
+            .iter()
+            .take(MOST)
+            .map(|&op| Scene::RefusedHolder(case.operation(op))),
+    );
+    let mut ending = "That is wrong: a later grant must carry a higher token, or its rightful holder is taken for a stale \
+                      one and a stale one for rightful."
+        .to_owned();
+    if count > 1 {
+        ending += &format!("\n{count} grants of this lock went back in all.");
+    }
+    if refused.len() > MOST {
+        ending += &format!(
+            "\n{} writes of such holders were refused in all.",
+            refused.len()
+        );
+    }
+    story::tell(case.history, scenes, &ending)
+}
+
+/// Grants of one token of one lock.
+#[derive(Debug, Default)]
+struct Issue {
+    grants: Vec<usize>,
+    releases: usize,
+    /// Grants of a holder that had given this token back before it asked again.
+    again: Vec<usize>,
+}
+
+/// One finding a lock for tokens of two holders, one warning a lock for tokens given to their holder again; and the
+/// tokens of the former. O(n).
+pub(crate) fn duplicates(
+    case: &Case<'_>,
+    holders: &Holders,
+    regressions: &[Regression],
+) -> (Vec<Draft>, BTreeSet<(Name, Token)>) {
+    let regressed: HashSet<usize> = regressions
+        .iter()
+        .map(|regression| regression.lower)
+        .collect();
+    let mut shared: BTreeMap<Name, (u64, usize, usize)> = BTreeMap::new();
+    let mut again: BTreeMap<Name, (u64, usize, usize)> = BTreeMap::new();
+    let mut duplicated = BTreeSet::new();
+    let mut issues: Vec<_> = issues(case)
+        .into_iter()
+        .filter(|(_, issue)| issue.grants.len() > 1)
+        .collect();
+    issues.sort_unstable_by_key(|(_, issue)| issue.grants[1]);
+    for ((lock, token), issue) in issues {
+        if let Some((first, second, count)) = holders.first_pair(case, lock, &issue.grants) {
+            duplicated.insert((lock, token));
+            shared
+                .entry(lock)
+                .and_modify(|known| known.0 += count)
+                .or_insert((count, first, second));
+        } else if let Some(&second) = issue.again.first() {
+            let count = issue.again.len() as u64;
+            again
+                .entry(lock)
+                .and_modify(|known| known.0 += count)
+                .or_insert((count, issue.grants[0], second));
+        }
+    }
+    let draft = |lock: Name, count: u64, first: usize, second: usize, ending: &str| {
+        let scenes = [first, second].map(|op| Scene::Asked(case.operation(op)));
+        let (before, after) = (case.operation(first), case.operation(second));
+        let mut scenes = scenes.to_vec();
+        scenes.extend(story::lock_service_faults(
+            case.history,
+            before.invoked,
+            after.completed.unwrap_or(after.invoked),
+        ));
+        let mut draft = Draft::new(
+            DUPLICATE_TOKEN,
+            count,
+            vec![first, second],
+            story::tell(case.history, scenes, ending),
+        );
+        draft.cause = regressed.contains(&second).then_some(TOKEN_REGRESSION.name);
+        draft.on(Some(lock), None)
+    };
+    let mut drafts: Vec<Draft> = Vec::new();
+    for (lock, (count, first, second)) in shared {
+        let ending = "That is wrong: two holders have one token, so no fence can tell them apart.";
+        drafts.push(draft(lock, count, first, second, ending));
+    }
+    for (lock, (count, first, second)) in again {
+        let ending = "The holder had given this token back before: what it did under the first hold and under the second \
+                      cannot be told apart.";
+        let mut warning = draft(lock, count, first, second, ending);
+        warning.severity = Severity::Warning;
+        drafts.push(warning);
+    }
+    (drafts, duplicated)
+}
+
+fn issues(case: &Case<'_>) -> HashMap<(Name, Token), Issue> {
+    let mut issues: HashMap<(Name, Token), Issue> = HashMap::new();
+    // An acquire without a certain answer may have been one more hold of any token of its client.
+    let mut uncertain: HashSet<(Name, Name)> = HashSet::new();
+    for moment in &case.moments {
+        let operation = case.operation(moment.op);
+        let Some(lock) = operation.lock else { continue };
+        match (operation.function, operation.outcome, operation.token) {
+            (Function::Acquire, Outcome::Unknown, _) => {
+                uncertain.insert((lock, operation.client));
+            }
+            (Function::Acquire, Outcome::Ok, Some(token)) if !moment.returns => {
+                let issue = issues.entry((lock, token)).or_default();
+                let given_back = issue.releases >= issue.grants.len() && !issue.grants.is_empty();
+                if given_back && !uncertain.contains(&(lock, operation.client)) {
+                    issue.again.push(moment.op);
+                }
+                issue.grants.push(moment.op);
+            }
+            (Function::Release, Outcome::Ok, Some(token)) if moment.returns => {
+                issues.entry((lock, token)).or_default().releases += 1;
+            }
+            _ => {}
+        }
+    }
+    issues
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::{FaultOutcome, FaultPhase};
+    use crate::scenario::Scenario;
+
+    fn regressed(scenario: &Scenario) -> Vec<(u64, Vec<u64>, String)> {
+        let history = scenario.history();
+        let case = Case::new(&history);
+        let drafts = describe_regressions(&case, &regressions(&case));
+        drafts
+            .into_iter()
+            .map(|d| (d.count, super::super::events(&case, &d.witness), d.story))
+            .collect()
+    }
+
+    fn duplicated(scenario: &Scenario) -> Vec<(Severity, u64, Vec<u64>)> {
+        let history = scenario.history();
+        let case = Case::new(&history);
+        let (drafts, _) = duplicates(&case, &Holders::new(&case), &[]);
+        drafts
+            .into_iter()
+            .map(|d| (d.severity, d.count, super::super::events(&case, &d.witness)))
+            .collect()
+    }
+
+    #[test]
+    fn a_lower_token_after_a_restart_is_a_regression_that_shows_who_was_refused() {
+        let mut s = Scenario::new();
+        s.grant("c9", "L", 3);
+        let higher = s.grant("c1", "L", 17);
+        s.write("c1", "L", "k", 17, "a");
+        s.fault(
+            "kill",
+            FaultPhase::Begin,
+            1,
+            "lock",
+            FaultOutcome::Installed,
+        );
+        s.fault("kill", FaultPhase::End, 1, "lock", FaultOutcome::Installed);
+        let lower = s.grant("c4", "L", 1);
+        s.refused("c4", "L", "k", 1, "b", Some(17));
+        s.grant("c5", "L", 18);
+        let [(count, events, story)] = &regressed(&s)[..] else {
+            panic!("one finding")
+        };
+        assert_eq!(*count, 1);
+        assert_eq!(events, &[higher, lower].concat());
+        let expected = "\
+c1 was granted token 17 of lock L at +0.0 ms.
+The lock service was killed at +3.0 ms and was back at +4.0 ms.
+c4 asked for lock L at +5.0 ms and was granted token 1 at +6.0 ms.
+c4 held the new token 1 and was refused at +8.0 ms, high water 17.
+That is wrong: a later grant must carry a higher token, or its rightful holder is taken for a stale one and a stale one for rightful.";
+        assert_eq!(story, expected);
+    }
+
+    #[test]
+    fn grants_that_overlap_may_answer_in_any_order_and_locks_count_for_themselves() {
+        let mut s = Scenario::new();
+        let slow = s.acquire_call("c1", "L");
+        s.grant("c2", "L", 7);
+        s.granted(slow, 6);
+        s.grant("c3", "M", 1);
+        s.grant("c4", "L", 9);
+        assert_eq!(regressed(&s), []);
+        assert_eq!(duplicated(&s), []);
+    }
+
+    #[test]
+    fn one_token_for_two_holders_is_a_duplicate_even_when_the_grants_overlap() {
+        let mut s = Scenario::new();
+        let (one, two) = (s.acquire_call("c1", "L"), s.acquire_call("c2", "L"));
+        let (one, two) = (s.granted(one, 6), s.granted(two, 6));
+        s.grant("c3", "M", 6);
+        let mut events = [one, two].concat();
+        events.sort_unstable();
+        assert_eq!(duplicated(&s), [(Severity::Violation, 1, events)]);
+    }
+
+    #[test]
+    fn the_same_holder_again_is_a_warning_after_its_release_and_nothing_before_it() {
+        let mut s = Scenario::new();
+        let first = s.grant("c1", "L", 5);
+        s.grant("c1", "L", 5);
+        s.release("c1", "L", 5);
+        s.grant("c1", "L", 5);
+        assert_eq!(
+            duplicated(&s),
+            [],
+            "re-entered twice, released once: still held"
+        );
+        s.release("c1", "L", 5);
+        s.release("c1", "L", 5);
+        let again = s.grant("c1", "L", 5);
+        assert_eq!(
+            duplicated(&s),
+            [(Severity::Warning, 1, [first, again].concat())]
+        );
+    }
+}

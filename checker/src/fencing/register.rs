@@ -1,0 +1,203 @@
+//! The exact decision of one key's fenced register: linearizable or not, with no search.
+//!
+//! Promises: `Ok` exactly when some order of atomic steps, compatible with real time, explains every operation, where
+//! a write of a token below the high water is refused and any other raises it. For keys that have only reads and
+//! writes with integer tokens and values written once ([`outside`] says what is not such a key). O(n log n).
+//!
+//! Here operations are sorted into clusters, dormant writes and refusals; a read that fits no write ends it at once.
+//! What must hold among them is in `epochs.rs`.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use serde_json::Value;
+
+use super::epochs::{Cluster, Epochs};
+use crate::history::{Function, Name, Operation, Outcome, Token};
+
+/// One key's operations, as positions in the history, and what marks a refusal.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Register<'a> {
+    pub operations: &'a [Operation],
+    pub stale_token: Option<Name>,
+}
+
+/// Why a key is not one that this decides.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) enum Outside {
+    OtherFunction,
+    NoToken,
+    NoValue,
+    ValueTwice,
+}
+
+impl Outside {
+    /// The reason as a noun phrase.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::OtherFunction => "operations other than read and write",
+            Self::NoToken => "writes without a token",
+            Self::NoValue => "writes without a value of their own",
+            Self::ValueTwice => "values written twice",
+        }
+    }
+}
+
+/// Why no order explains a key.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Kind {
+    /// A read returned a value that nobody wrote.
+    NeverWritten,
+    /// A read returned the value of a write that was answered with a definite no.
+    FailedWriteRead,
+    /// A read ended before the write of its value was invoked.
+    ReadBeforeWrite,
+    /// A read reported another high water than the token of the write it saw.
+    OtherMark,
+    /// A refusal names a high water that is not above its own token.
+    MarkNotAbove,
+    /// Two values of one token each had to be there before the other was gone.
+    WithinEpoch,
+    /// Something of a higher token was over before something of a lower one began.
+    AcrossEpochs,
+    /// A refusal has no write that could have raised the high water in time.
+    Unexplained,
+}
+
+/// A proof that no order exists.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Violation {
+    pub kind: Kind,
+    /// The operations that conflict.
+    pub ops: Vec<usize>,
+    /// Whether it rests on what is *absent*: then leaving out a write that could explain a refusal proves nothing.
+    pub by_absence: bool,
+}
+
+/// The first reason why a key is outside of what [`Register::check`] decides.
+pub(crate) fn outside(operations: &[Operation], ops: &[usize]) -> Option<Outside> {
+    let mut values: HashSet<&Value> = HashSet::new();
+    for operation in ops.iter().map(|&op| &operations[op]) {
+        match operation.function {
+            Function::Read => continue,
+            Function::Write => {}
+            _ => return Some(Outside::OtherFunction),
+        }
+        if operation.token.is_none() {
+            return Some(Outside::NoToken);
+        }
+        match &operation.value {
+            None | Some(Value::Null) => return Some(Outside::NoValue),
+            Some(value) if !values.insert(value) => return Some(Outside::ValueTwice),
+            Some(_) => {}
+        }
+    }
+    None
+}
+
+impl Register<'_> {
+    /// Decides the key whose operations are `ops`.
+    pub fn check(&self, ops: &[usize]) -> Result<(), Violation> {
+        self.gather(ops)?.check()
+    }
+
+    /// Sorts operations into clusters, dormant writes and refusals; a read that fits no write ends it here.
+    fn gather(&self, ops: &[usize]) -> Result<Epochs, Violation> {
+        let mut epochs = Epochs::default();
+        let mut writes: Vec<(usize, &Operation)> = Vec::new();
+        for &op in ops {
+            let operation = &self.operations[op];
+            if operation.function == Function::Write {
+                writes.push((op, operation));
+                if self.is_refusal(operation) {
+                    epochs.add_refusal(op, operation)?;
+                }
+            }
+        }
+        let clusters = self.clusters(ops, &writes)?;
+        for (write, cluster) in &clusters {
+            let token = write.and_then(|write| self.operations[write].token);
+            epochs.add_cluster(token.unwrap_or(Token::ZERO), *cluster);
+        }
+        for (op, write) in writes {
+            let unread = write.outcome == Outcome::Unknown && !clusters.contains_key(&Some(op));
+            if let (true, Some(token)) = (unread, write.token) {
+                epochs.add_dormant(op, token, write);
+            }
+        }
+        Ok(epochs)
+    }
+
+    /// Every write that surely happened with the reads of its value; the initial value has no write.
+    fn clusters(
+        &self,
+        ops: &[usize],
+        writes: &[(usize, &Operation)],
+    ) -> Result<BTreeMap<Option<usize>, Cluster>, Violation> {
+        let of = |write: usize| (Some(write), Cluster::of(write, &self.operations[write]));
+        let initial = (None, Cluster::initial());
+        let acknowledged = writes
+            .iter()
+            .filter(|(_, write)| write.outcome == Outcome::Ok);
+        let mut clusters: BTreeMap<Option<usize>, Cluster> = acknowledged
+            .map(|&(op, _)| of(op))
+            .chain([initial])
+            .collect();
+        let by_value: HashMap<&Value, usize> = writes
+            .iter()
+            .filter_map(|&(op, write)| Some((write.value.as_ref()?, op)))
+            .collect();
+        for &op in ops {
+            let read = &self.operations[op];
+            let (Function::Read, Outcome::Ok, Some(value)) =
+                (read.function, read.outcome, &read.value)
+            else {
+                continue;
+            };
+            let (write, new) = match value {
+                Value::Null => initial,
+                value => of(self.written(op, by_value.get(value).copied())?),
+            };
+            let token = write.map_or(Some(Token::ZERO), |write| self.operations[write].token);
+            if read.high_water.is_some() && read.high_water != token {
+                return Err(Violation::plain(
+                    Kind::OtherMark,
+                    write.into_iter().chain([op]),
+                ));
+            }
+            clusters.entry(write).or_insert(new).take_in(op, read);
+        }
+        Ok(clusters)
+    }
+
+    fn is_refusal(&self, write: &Operation) -> bool {
+        write.outcome == Outcome::Failed && write.error.is_some() && write.error == self.stale_token
+    }
+
+    /// The write that a read saw, if it could see it.
+    fn written(&self, read: usize, write: Option<usize>) -> Result<usize, Violation> {
+        let Some(write) = write else {
+            return Err(Violation::plain(Kind::NeverWritten, [read]));
+        };
+        if self.operations[write].outcome == Outcome::Failed {
+            return Err(Violation::plain(Kind::FailedWriteRead, [write, read]));
+        }
+        if self.operations[read].precedes(&self.operations[write]) {
+            return Err(Violation::plain(Kind::ReadBeforeWrite, [read, write]));
+        }
+        Ok(write)
+    }
+}
+
+impl Violation {
+    pub fn plain(kind: Kind, ops: impl IntoIterator<Item = usize>) -> Self {
+        Self {
+            kind,
+            ops: ops.into_iter().collect(),
+            by_absence: false,
+        }
+    }
+
+    pub fn between(kind: Kind, ops: impl IntoIterator<Item = Option<usize>>) -> Self {
+        Self::plain(kind, ops.into_iter().flatten())
+    }
+}

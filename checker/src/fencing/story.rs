@@ -1,0 +1,313 @@
+//! What happened, in words that a tired person understands: one sentence a line, in order of time.
+//!
+//! Times are relative to the story's first event. A story is told from the operations of a witness and the faults
+//! around it; it decides nothing.
+
+use crate::history::{
+    FaultOutcome, FaultWindow, Function, History, Instant, Name, Operation, Outcome,
+};
+
+/// How many faults or operations of one kind a story names before it only counts.
+pub(crate) const MOST: usize = 3;
+
+const LONGEST_VALUE: usize = 40;
+
+/// One thing worth a sentence.
+#[derive(Clone, Debug)]
+pub(crate) enum Scene<'a> {
+    /// A grant, at the moment when its holder learned of it.
+    Granted(&'a Operation),
+    /// A grant, with the moment when it was asked for.
+    Asked(&'a Operation),
+    /// Any operation, with its answer.
+    Happened(&'a Operation),
+    /// A write that was refused although its holder had just been granted its token.
+    RefusedHolder(&'a Operation),
+    /// What was done to a worker, and which client it runs.
+    Worker(&'a FaultWindow, Name),
+    /// What was done to the lock service.
+    LockService(&'a FaultWindow),
+}
+
+/// Tells the scenes in order of time, then the ending as it stands.
+pub(crate) fn tell(history: &History, mut scenes: Vec<Scene<'_>>, ending: &str) -> String {
+    scenes.sort_by_key(Scene::time);
+    let teller = Teller {
+        history,
+        origin: scenes.first().map_or(0, Scene::time),
+    };
+    let mut lines: Vec<String> = scenes.iter().map(|scene| teller.say(scene)).collect();
+    lines.push(ending.to_owned());
+    lines.join("\n")
+}
+
+/// The faults that were in force on a client's worker, or on a link of it, between two moments: the last few.
+pub(crate) fn worker_faults<'a>(
+    history: &'a History,
+    client: Name,
+    from: Instant,
+    to: Instant,
+) -> Vec<Scene<'a>> {
+    let name = history.names.text(client);
+    let clients = history.header.as_ref().map(|header| &header.clients);
+    // A restarted worker's clients are `c3~2`, `c3~3`: the header knows the first of them.
+    let first_name = name.split('~').next().unwrap_or(name);
+    let worker = clients.and_then(|clients| clients.get(name).or_else(|| clients.get(first_name)));
+    let touches = |window: &FaultWindow| {
+        let on_worker = worker.is_some_and(|worker| {
+            let on = |node: &String| {
+                node == worker
+                    || node
+                        .strip_prefix(worker.as_str())
+                        .is_some_and(|r| r.starts_with('-'))
+            };
+            window.begin.on.iter().any(on)
+        });
+        on_worker || window.begin.client.as_deref() == Some(name)
+    };
+    let mut windows: Vec<_> = in_force(history, from, to)
+        .filter(|window| touches(window))
+        .collect();
+    let spare = windows.len().saturating_sub(MOST);
+    windows.drain(..spare).for_each(drop);
+    windows
+        .into_iter()
+        .map(|window| Scene::Worker(window, client))
+        .collect()
+}
+
+/// Kills and worse that were done to the lock service between two moments: the last few.
+pub(crate) fn lock_service_faults(history: &History, from: Instant, to: Instant) -> Vec<Scene<'_>> {
+    let hit = |window: &&FaultWindow| {
+        matches!(
+            window.begin.fault.as_str(),
+            "kill" | "redeploy" | "second-issuer"
+        ) && window.begin.on.iter().any(|node| node.contains("lock"))
+    };
+    let mut windows: Vec<_> = in_force(history, from, to).filter(hit).collect();
+    let spare = windows.len().saturating_sub(MOST);
+    windows.drain(..spare).for_each(drop);
+    windows.into_iter().map(Scene::LockService).collect()
+}
+
+fn in_force(history: &History, from: Instant, to: Instant) -> impl Iterator<Item = &FaultWindow> {
+    history.faults.iter().filter(move |window| {
+        window.outcome != FaultOutcome::Skipped
+            && window.began.index <= to.index
+            && window.ended.is_none_or(|ended| ended.index >= from.index)
+    })
+}
+
+/// A value as people read it: JSON, shortened.
+pub(crate) fn value_text(value: Option<&serde_json::Value>) -> String {
+    match value {
+        None => "something".to_owned(),
+        Some(serde_json::Value::Null) => "nothing".to_owned(),
+        Some(value) => {
+            let text = value.to_string();
+            if text.chars().count() <= LONGEST_VALUE {
+                return text;
+            }
+            text.chars()
+                .take(LONGEST_VALUE)
+                .chain("...".chars())
+                .collect()
+        }
+    }
+}
+
+impl Scene<'_> {
+    fn time(&self) -> u64 {
+        match self {
+            Self::Granted(op) => op.completed.unwrap_or(op.invoked).time,
+            Self::Asked(op) | Self::Happened(op) | Self::RefusedHolder(op) => op.invoked.time,
+            Self::Worker(window, _) | Self::LockService(window) => window.began.time,
+        }
+    }
+}
+
+struct Teller<'a> {
+    history: &'a History,
+    origin: u64,
+}
+
+impl Teller<'_> {
+    fn at(&self, time: u64) -> String {
+        let passed = time.saturating_sub(self.origin);
+        // Precision beyond 2^52 ns (52 days) does not matter in a story.
+        #[allow(clippy::cast_precision_loss)]
+        let ms = passed as f64 / 1e6;
+        if passed < 1_000_000_000 {
+            format!("+{ms:.1} ms")
+        } else {
+            format!("+{:.3} s", ms / 1e3)
+        }
+    }
+
+    fn text(&self, name: Name) -> &str {
+        self.history.names.text(name)
+    }
+
+    fn say(&self, scene: &Scene<'_>) -> String {
+        match scene {
+            Scene::Granted(op) => {
+                let at = self.at(scene.time());
+                format!(
+                    "{} was granted token {} of lock {} at {at}.",
+                    self.client(op),
+                    token(op),
+                    self.lock(op)
+                )
+            }
+            Scene::Asked(op) => {
+                let (client, lock) = (self.client(op), self.lock(op));
+                let asked = self.at(op.invoked.time);
+                let told = self.at(op.completed.unwrap_or(op.invoked).time);
+                format!(
+                    "{client} asked for lock {lock} at {asked} and was granted token {} at {told}.",
+                    token(op)
+                )
+            }
+            Scene::Happened(op) => self.happened(op),
+            Scene::RefusedHolder(op) => {
+                let at = self.at(op.completed.unwrap_or(op.invoked).time);
+                let mark = op
+                    .high_water
+                    .map(|mark| format!(", high water {mark}"))
+                    .unwrap_or_default();
+                format!(
+                    "{} held the new token {} and was refused at {at}{mark}.",
+                    self.client(op),
+                    token(op)
+                )
+            }
+            Scene::Worker(window, client) => self.worker(window, *client),
+            Scene::LockService(window) => {
+                let began = self.at(window.began.time);
+                let verb = match window.begin.fault.as_str() {
+                    "kill" => "was killed",
+                    "redeploy" => "was started anew on empty data",
+                    _ => "got a second issuer beside it",
+                };
+                match window.ended {
+                    Some(ended) => format!(
+                        "The lock service {verb} at {began} and was back at {}.",
+                        self.at(ended.time)
+                    ),
+                    None => format!("The lock service {verb} at {began}."),
+                }
+            }
+        }
+    }
+
+    fn worker(&self, window: &FaultWindow, client: Name) -> String {
+        let client = self.text(client);
+        let began = self.at(window.began.time);
+        let kind = window.begin.fault.as_str();
+        let on = if window.begin.on.is_empty() {
+            "its worker".to_owned()
+        } else {
+            window.begin.on.join(", ")
+        };
+        let stopped = matches!(kind, "pause" | "zombie");
+        let what = if stopped {
+            format!("{on}, which runs {client}, was stopped")
+        } else {
+            format!("The fault {kind} was on {on}, on which {client} depends,")
+        };
+        let until = match window.ended {
+            Some(ended) => format!("until {}", self.at(ended.time)),
+            None => "to the end of the file".to_owned(),
+        };
+        let sure = if window.outcome == FaultOutcome::Installed {
+            ""
+        } else {
+            ", without evidence"
+        };
+        let named = if stopped {
+            format!(" ({kind}{sure})")
+        } else {
+            sure.to_owned()
+        };
+        format!("{what} from {began} {until}{named}.")
+    }
+
+    fn happened(&self, op: &Operation) -> String {
+        let sent = self.at(op.invoked.time);
+        let told = self.at(op.completed.unwrap_or(op.invoked).time);
+        let client = self.client(op);
+        let under = op
+            .token
+            .map(|token| format!(" with token {token}"))
+            .unwrap_or_default();
+        let mark = op
+            .high_water
+            .map(|mark| format!(", high water {mark}"))
+            .unwrap_or_default();
+        match (op.function, op.outcome) {
+            (Function::Read, _) => {
+                let value = value_text(op.value.as_ref());
+                format!(
+                    "{client} read {value} from {}, sent at {sent}, answered at {told}{mark}.",
+                    self.key(op)
+                )
+            }
+            (Function::Write | Function::Append | Function::Cas, outcome) => {
+                let value = value_text(op.value.as_ref());
+                let answer = match outcome {
+                    Outcome::Ok => format!("accepted at {told}"),
+                    Outcome::Failed
+                        if op
+                            .error
+                            .is_some_and(|error| self.text(error) == "stale-token") =>
+                    {
+                        format!("refused as stale at {told}{mark}")
+                    }
+                    Outcome::Failed => format!("answered with a definite no at {told}"),
+                    Outcome::Unknown => "never certainly answered".to_owned(),
+                };
+                format!(
+                    "{client} wrote {value} to {}{under}, sent at {sent}, {answer}.",
+                    self.key(op)
+                )
+            }
+            (_, outcome) => {
+                let verb = match op.function {
+                    Function::Acquire => "asked for",
+                    Function::Renew => "renewed",
+                    Function::Release => "released",
+                    _ => "called",
+                };
+                let answer = match outcome {
+                    Outcome::Ok => format!("answered ok at {told}"),
+                    Outcome::Failed => format!("answered no at {told}"),
+                    Outcome::Unknown => "never certainly answered".to_owned(),
+                };
+                format!(
+                    "{client} {verb} lock {}{under}, sent at {sent}, {answer}.",
+                    self.lock(op)
+                )
+            }
+        }
+    }
+
+    fn client(&self, op: &Operation) -> &str {
+        self.text(op.client)
+    }
+
+    fn lock(&self, op: &Operation) -> &str {
+        op.lock.map_or("(unnamed)", |lock| self.text(lock))
+    }
+
+    fn key(&self, op: &Operation) -> String {
+        op.key.map_or_else(
+            || "the register".to_owned(),
+            |key| format!("key {}", self.text(key)),
+        )
+    }
+}
+
+fn token(op: &Operation) -> String {
+    op.token
+        .map_or_else(|| "(none)".to_owned(), |token| token.to_string())
+}

@@ -1,0 +1,178 @@
+//! Histories whose verdicts are known from elsewhere: a register decided by brute force, public incidents retold,
+//! and legal histories that a careless checker flags.
+//!
+//! They lie beside the project where it is developed; where they are absent each test says so and ends.
+
+// The judge reads no files; its tests have to.
+#![allow(clippy::disallowed_methods)]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use fencepost_checker::fencing::FINDINGS;
+use fencepost_checker::history::{History, Line, jsonl, pair};
+use fencepost_checker::verdict::{Judgement, Verdict};
+use fencepost_checker::{Model, judge};
+use serde_json::Value;
+
+fn folder(name: &str) -> Option<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../shared/histories")
+        .join(name);
+    if !folder.is_dir() {
+        println!("skipped: {} is not there", folder.display());
+        return None;
+    }
+    Some(folder)
+}
+
+fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("the folder is readable");
+    let mut files: Vec<PathBuf> = entries
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
+    files.retain(|path| path.to_string_lossy().ends_with(ending));
+    files.sort();
+    files
+}
+
+fn judged(path: &Path) -> (Judgement, Value) {
+    let history = History::read(&fs::read(path).expect("readable"))
+        .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let expect =
+        fs::read(path.with_extension("expect.json")).expect("each history has its expectation");
+    (
+        judge(&history, Model::Fencing),
+        serde_json::from_slice(&expect).expect("the expectation is JSON"),
+    )
+}
+
+fn names(value: &Value) -> BTreeSet<&str> {
+    value
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect()
+}
+
+#[test]
+fn every_line_of_the_register_decided_by_brute_force_has_its_verdict() {
+    let Some(folder) = folder("fenced") else {
+        return;
+    };
+    let mut lines = 0;
+    for path in files(&folder, ".jsonl") {
+        let text = fs::read_to_string(&path).expect("readable");
+        for (number, line) in text.lines().enumerate() {
+            let case: Value = serde_json::from_str(line).expect("each line is JSON");
+            let events = case["events"].as_array().expect("each line has events");
+            let text = events
+                .iter()
+                .map(|event| format!("{event}\n"))
+                .collect::<String>();
+            let history = History::read(text.as_bytes()).expect("well-formed");
+            let expected = if case["valid"] == true {
+                Verdict::Valid
+            } else {
+                Verdict::Invalid
+            };
+            let verdict = judge(&history, Model::FencedRegister).verdict;
+            assert_eq!(verdict, expected, "{} line {}", path.display(), number + 1);
+            lines += 1;
+        }
+    }
+    assert_eq!(lines, 700);
+}
+
+#[test]
+fn legal_histories_that_look_wrong_have_no_finding() {
+    let Some(folder) = folder("controls") else {
+        return;
+    };
+    let paths = files(&folder, ".jsonl");
+    assert_eq!(paths.len(), 14);
+    for path in paths {
+        let (judgement, expect) = judged(&path);
+        assert_eq!(expect["finding"], Value::Null);
+        assert_eq!(judgement.findings, [], "{}", path.display());
+        assert_eq!(judgement.verdict, Verdict::Valid, "{}", path.display());
+    }
+}
+
+#[test]
+fn incidents_have_their_finding_where_it_is_judged_and_never_a_wrong_one() {
+    let Some(folder) = folder("incidents") else {
+        return;
+    };
+    let mut found = Vec::new();
+    for path in files(&folder, ".jsonl") {
+        let (judgement, expect) = judged(&path);
+        let reported: BTreeSet<&str> = judgement
+            .findings
+            .iter()
+            .map(|finding| finding.finding.as_str())
+            .collect();
+        let forbidden = names(&expect["must_not"]);
+        assert!(
+            reported.is_disjoint(&forbidden),
+            "{}: {reported:?}",
+            path.display()
+        );
+        let wanted = expect["finding"]
+            .as_str()
+            .expect("an incident has a finding");
+        if !FINDINGS.iter().any(|info| info.name == wanted) {
+            println!(
+                "skipped: {} needs {wanted}, which is not judged yet; reported: {reported:?}",
+                path.display()
+            );
+            continue;
+        }
+        assert!(
+            reported.contains(wanted),
+            "{}: {reported:?}",
+            path.display()
+        );
+        let also: BTreeSet<&str> = names(&expect["also_ok"]);
+        let extra: Vec<_> = reported
+            .iter()
+            .filter(|&&name| name != wanted && !also.contains(name))
+            .collect();
+        assert_eq!(extra, Vec::<&&str>::new(), "{}", path.display());
+        assert_eq!(judgement.verdict, Verdict::Invalid);
+        found.push(wanted.to_owned());
+    }
+    found.sort();
+    assert_eq!(
+        found,
+        [
+            "double-writer-in-epoch",
+            "hot-retry",
+            "stale-write-accepted",
+            "token-regression"
+        ]
+    );
+}
+
+#[test]
+fn what_is_read_is_written_back_the_same() {
+    let Some(folder) = folder("incidents") else {
+        return;
+    };
+    for path in files(&folder, ".jsonl") {
+        let parsed = jsonl::parse(&fs::read(&path).expect("readable")).expect("well-formed");
+        let text: Vec<String> = parsed.lines.iter().map(jsonl::write).collect();
+        let again =
+            jsonl::parse(text.join("\n").as_bytes()).expect("what is written is well-formed");
+        assert_eq!(again.lines, parsed.lines, "{}", path.display());
+        let history = pair(again).expect("well-formed");
+        let events = parsed
+            .lines
+            .iter()
+            .filter(|line| matches!(line, Line::Event(_)))
+            .count();
+        assert_eq!(history.events, events as u64);
+    }
+}

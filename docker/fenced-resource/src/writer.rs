@@ -1,0 +1,453 @@
+//! The one writer: takes queued writes in order, decides each, and commits them together.
+//!
+//! Promises, for every write that is answered `Ok`:
+//! - the check against the high water and the write itself happened in one transaction, and no other
+//!   write of any key came between them;
+//! - the state that the answer rests on was durable before the answer left. That holds for refusals,
+//!   too: one that names a high water raised by a neighbour in the same batch waits for that commit.
+//!
+//! ```text
+//!   requests      a  b  c        d  e                       each waits for its own answer
+//!                 v  v  v        v  v
+//!   queue        [a, b, c]      [d, e]
+//!   writer        decide a, b, c | one commit, one fsync | answer a, b, c | decide d, e | ...
+//! ```
+//!
+//! Group commit is what keeps the fsync from capping the rate: the slower the disk, the larger the batch.
+//!
+//! Does not promise an order among writes that are in flight together, nor that a write whose answer
+//! is an error was not applied: after a failed commit that is unknown.
+
+use std::io;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use thiserror::Error;
+use tokio::sync::mpsc::{self, error::TrySendError};
+use tokio::sync::oneshot;
+
+use crate::defects::Defect;
+use crate::fence::{self, Decision};
+use crate::metrics::Metrics;
+use crate::store::{Records, Store};
+
+/// The most writes of one transaction. It bounds the memory and the wait of a batch of large values.
+const MAX_BATCH: usize = 1_024;
+
+/// A write as it was asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Write {
+    pub(crate) key: String,
+    pub(crate) token: u64,
+    /// Who asked; only metrics use it.
+    pub(crate) client: String,
+    pub(crate) value: String,
+}
+
+/// What became of a write. All three are definite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Applied; `high_water` is that of the key now.
+    Accepted { high_water: u64 },
+    /// Refused by the fence, at this high water.
+    Refused { high_water: u64 },
+    /// Not applied: the key is new and the store holds as many as it may.
+    TooManyKeys,
+}
+
+/// Why a write has no outcome.
+#[derive(Debug, Error)]
+pub(crate) enum NoOutcome {
+    #[error("too many writes are waiting; this one was not applied")]
+    Overloaded,
+    #[error("the service is stopping; this write was not applied")]
+    Stopping,
+    #[error("{0}; whether this write was applied is unknown")]
+    Storage(String),
+}
+
+/// What the writer goes by.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules {
+    pub(crate) defect: Option<Defect>,
+    /// The most keys that may have a record.
+    pub(crate) max_keys: u64,
+}
+
+struct Job {
+    write: Write,
+    answer: oneshot::Sender<Result<Outcome, NoOutcome>>,
+}
+
+/// The way to the writer. It may outlive the writer, and does not keep it alive.
+#[derive(Clone, Debug)]
+pub(crate) struct Queue(mpsc::WeakSender<Job>);
+
+impl Queue {
+    /// Queues a write and waits for its outcome. A caller that stops waiting does not take the write back.
+    pub(crate) async fn submit(&self, write: Write) -> Result<Outcome, NoOutcome> {
+        let waiting = self.enqueue(write)?;
+        waiting.await.unwrap_or_else(|_| {
+            Err(NoOutcome::Storage(
+                "the writer ended before it answered".to_owned(),
+            ))
+        })
+    }
+
+    fn enqueue(
+        &self,
+        write: Write,
+    ) -> Result<oneshot::Receiver<Result<Outcome, NoOutcome>>, NoOutcome> {
+        let jobs = self.0.upgrade().ok_or(NoOutcome::Stopping)?;
+        let (answer, waiting) = oneshot::channel();
+        match jobs.try_send(Job { write, answer }) {
+            Ok(()) => Ok(waiting),
+            Err(TrySendError::Full(_)) => Err(NoOutcome::Overloaded),
+            Err(TrySendError::Closed(_)) => Err(NoOutcome::Stopping),
+        }
+    }
+}
+
+/// The writer's thread, as its owner sees it. When this is dropped the thread ends after what is queued.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    jobs: mpsc::Sender<Job>,
+    ended: oneshot::Receiver<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Writer {
+    /// Starts the thread. At most `queue_length` writes wait; it must be above 0.
+    pub(crate) fn start(
+        rules: Rules,
+        store: Arc<Store>,
+        metrics: Arc<Metrics>,
+        queue_length: usize,
+    ) -> io::Result<Writer> {
+        let (jobs, waiting) = mpsc::channel(queue_length);
+        Writer::over(jobs, waiting, rules, store, metrics)
+    }
+
+    fn over(
+        jobs: mpsc::Sender<Job>,
+        waiting: mpsc::Receiver<Job>,
+        rules: Rules,
+        store: Arc<Store>,
+        metrics: Arc<Metrics>,
+    ) -> io::Result<Writer> {
+        let (end, ended) = oneshot::channel::<()>();
+        let thread = thread::Builder::new()
+            .name("writer".to_owned())
+            .spawn(move || {
+                // Dropped when the thread ends, also by a panic: that is the signal.
+                let _end = end;
+                run(waiting, rules, &store, &metrics);
+            })?;
+        Ok(Writer {
+            jobs,
+            ended,
+            thread,
+        })
+    }
+
+    /// The way for requests to reach this writer.
+    pub(crate) fn queue(&self) -> Queue {
+        Queue(self.jobs.downgrade())
+    }
+
+    /// Waits until the thread has ended by itself, which it never should.
+    pub(crate) async fn ended(&mut self) {
+        // Nothing is ever sent; the sender is dropped with the thread.
+        let _ = (&mut self.ended).await;
+    }
+
+    /// Ends the thread after what is queued, and waits for that. Blocks.
+    pub(crate) fn stop(self) {
+        drop(self.jobs);
+        // A panic of the thread was already printed, and `ended` told the owner.
+        let _ = self.thread.join();
+    }
+}
+
+fn run(mut waiting: mpsc::Receiver<Job>, rules: Rules, store: &Store, metrics: &Metrics) {
+    let mut batch = Vec::new();
+    while waiting.blocking_recv_many(&mut batch, MAX_BATCH) > 0 {
+        let committed = store.transaction(|records| {
+            batch
+                .iter()
+                .map(|job| take_turn(&job.write, rules, records))
+                .collect::<Result<Vec<Outcome>, redb::Error>>()
+        });
+        match committed {
+            Ok(outcomes) => answer(batch.drain(..), outcomes, metrics),
+            Err(error) => fail(batch.drain(..), &error, metrics),
+        }
+    }
+}
+
+/// The atomic step: look at the high water, decide, write. Nothing is durable before the commit.
+fn take_turn(
+    write: &Write,
+    rules: Rules,
+    records: &mut Records<'_>,
+) -> Result<Outcome, redb::Error> {
+    let known = records.high_water(&write.key)?;
+    if known.is_none() && records.count()? >= rules.max_keys {
+        return Ok(Outcome::TooManyKeys);
+    }
+    let high_water = known.unwrap_or(0);
+    let decision = match rules.defect {
+        None => fence::decide(write.token, high_water),
+        Some(defect) => defect.decide(write.token, high_water),
+    };
+    match decision {
+        Decision::Refuse => Ok(Outcome::Refused { high_water }),
+        Decision::Accept => {
+            let high_water = write.token;
+            records.put(&write.key, high_water, write.token, &write.value)?;
+            Ok(Outcome::Accepted { high_water })
+        }
+    }
+}
+
+fn answer(batch: impl Iterator<Item = Job>, outcomes: Vec<Outcome>, metrics: &Metrics) {
+    metrics.batch(outcomes.len());
+    for (job, outcome) in batch.zip(outcomes) {
+        metrics.outcome(&job.write, outcome);
+        // Nobody waits any more when the client went away; the outcome stands all the same.
+        let _ = job.answer.send(Ok(outcome));
+    }
+}
+
+fn fail(batch: impl Iterator<Item = Job>, error: &redb::Error, metrics: &Metrics) {
+    eprintln!("fenced-resource: failed to commit: {error}");
+    for job in batch {
+        metrics.storage_failure();
+        let _ = job.answer.send(Err(NoOutcome::Storage(error.to_string())));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use redb::backends::InMemoryBackend;
+    use redb::{Builder, StorageBackend};
+
+    use super::*;
+
+    const SOUND: Rules = Rules {
+        defect: None,
+        max_keys: 100,
+    };
+
+    fn write(key: &str, token: u64, value: &str) -> Write {
+        Write {
+            key: key.to_owned(),
+            token,
+            client: "c1".to_owned(),
+            value: value.to_owned(),
+        }
+    }
+
+    fn store_in_memory() -> Arc<Store> {
+        let database = Builder::new()
+            .create_with_backend(InMemoryBackend::new())
+            .expect("a database in memory");
+        Arc::new(Store::over(database).expect("a new store"))
+    }
+
+    /// Queues all writes before the writer starts, so that they are one batch in a known order.
+    fn in_one_batch(rules: Rules, writes: &[Write]) -> (Vec<Outcome>, Arc<Store>, Arc<Metrics>) {
+        let store = store_in_memory();
+        let metrics = Arc::new(Metrics::new());
+        let (jobs, waiting) = mpsc::channel(writes.len());
+        let queue = Queue(jobs.downgrade());
+        let answers: Vec<_> = writes
+            .iter()
+            .map(|write| queue.enqueue(write.clone()).expect("room in the queue"))
+            .collect();
+        let writer = Writer::over(jobs, waiting, rules, store.clone(), metrics.clone())
+            .expect("a started writer");
+        let outcomes = answers
+            .into_iter()
+            .map(|answer| {
+                answer
+                    .blocking_recv()
+                    .expect("an answer")
+                    .expect("an outcome")
+            })
+            .collect();
+        writer.stop();
+        (outcomes, store, metrics)
+    }
+
+    #[test]
+    fn sixty_four_writers_in_one_batch_are_judged_each_at_its_turn() {
+        // 37 is prime to 64, so every token from 0 to 63 comes once, out of order.
+        let writes: Vec<Write> = (0..64u64)
+            .map(|turn| {
+                let token = (turn * 37 + 11) % 64;
+                write("k", token, &format!("v{turn}"))
+            })
+            .collect();
+        let (outcomes, store, metrics) = in_one_batch(SOUND, &writes);
+
+        let mut mark = 0;
+        let mut last_accepted = "";
+        for (write, outcome) in writes.iter().zip(outcomes) {
+            if write.token >= mark {
+                mark = write.token;
+                last_accepted = &write.value;
+                assert_eq!(outcome, Outcome::Accepted { high_water: mark });
+            } else {
+                assert_eq!(outcome, Outcome::Refused { high_water: mark });
+            }
+        }
+        assert_eq!(mark, 63);
+        let record = store
+            .record("k")
+            .expect("a readable store")
+            .expect("a record");
+        assert_eq!((record.high_water, record.token), (63, 63));
+        assert_eq!(record.value, last_accepted);
+        assert!(
+            metrics
+                .text()
+                .contains("\nfencepost_resource_commit_writes_count 1\n"),
+            "64 writes should have shared one commit"
+        );
+    }
+
+    #[test]
+    fn keys_do_not_share_a_high_water() {
+        let writes = [write("a", 9, "x"), write("b", 1, "y"), write("a", 8, "z")];
+        let (outcomes, _, _) = in_one_batch(SOUND, &writes);
+        assert_eq!(
+            outcomes,
+            [
+                Outcome::Accepted { high_water: 9 },
+                Outcome::Accepted { high_water: 1 },
+                Outcome::Refused { high_water: 9 },
+            ]
+        );
+    }
+
+    #[test]
+    fn unfenced_accepts_what_the_sound_writer_refuses() {
+        let writes = [write("a", 9, "new"), write("a", 8, "stale")];
+        let (sound, _, _) = in_one_batch(SOUND, &writes);
+        assert_eq!(sound[1], Outcome::Refused { high_water: 9 });
+
+        let unfenced = Rules {
+            defect: Some(Defect::Unfenced),
+            ..SOUND
+        };
+        let (outcomes, store, _) = in_one_batch(unfenced, &writes);
+        assert_eq!(outcomes[1], Outcome::Accepted { high_water: 8 });
+        let record = store
+            .record("a")
+            .expect("a readable store")
+            .expect("a record");
+        assert_eq!((record.high_water, record.value.as_str()), (8, "stale"));
+    }
+
+    #[test]
+    fn a_new_key_beyond_the_limit_is_not_made_and_known_keys_go_on() {
+        let rules = Rules {
+            max_keys: 2,
+            ..SOUND
+        };
+        let writes = [
+            write("a", 1, ""),
+            write("b", 1, ""),
+            write("c", 1, ""),
+            write("a", 2, ""),
+        ];
+        let (outcomes, store, _) = in_one_batch(rules, &writes);
+        assert_eq!(outcomes[2], Outcome::TooManyKeys);
+        assert_eq!(outcomes[3], Outcome::Accepted { high_water: 2 });
+        assert_eq!(store.record("c").expect("a readable store"), None);
+    }
+
+    #[test]
+    fn a_full_queue_turns_writes_away_and_a_gone_writer_says_so() {
+        let (jobs, waiting) = mpsc::channel(1);
+        let queue = Queue(jobs.downgrade());
+        let _first = queue.enqueue(write("a", 1, "")).expect("room for one");
+        let full = queue.enqueue(write("a", 1, "")).expect_err("no room");
+        assert!(matches!(full, NoOutcome::Overloaded));
+        drop((jobs, waiting));
+        let gone = queue.enqueue(write("a", 1, "")).expect_err("nobody there");
+        assert!(matches!(gone, NoOutcome::Stopping));
+    }
+
+    /// A disk whose fsync can be made to fail.
+    #[derive(Debug)]
+    struct FailingDisk {
+        disk: InMemoryBackend,
+        broken: Arc<AtomicBool>,
+    }
+
+    impl StorageBackend for FailingDisk {
+        fn len(&self) -> io::Result<u64> {
+            self.disk.len()
+        }
+        fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+            self.disk.read(offset, out)
+        }
+        fn set_len(&self, len: u64) -> io::Result<()> {
+            self.disk.set_len(len)
+        }
+        fn sync_data(&self) -> io::Result<()> {
+            if self.broken.load(Ordering::SeqCst) {
+                return Err(io::Error::other("no space left on the test's disk"));
+            }
+            self.disk.sync_data()
+        }
+        fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+            self.disk.write(offset, data)
+        }
+    }
+
+    #[test]
+    fn a_failed_commit_is_unknown_to_its_writers_and_invisible_to_readers() {
+        let broken = Arc::new(AtomicBool::new(false));
+        let disk = FailingDisk {
+            disk: InMemoryBackend::new(),
+            broken: broken.clone(),
+        };
+        let database = Builder::new()
+            .create_with_backend(disk)
+            .expect("a database on the test's disk");
+        let store = Arc::new(Store::over(database).expect("a new store"));
+        let metrics = Arc::new(Metrics::new());
+        let writer =
+            Writer::start(SOUND, store.clone(), metrics.clone(), 10).expect("a started writer");
+        let submit = |write| {
+            let answer = writer.queue().enqueue(write).expect("room in the queue");
+            answer.blocking_recv().expect("an answer")
+        };
+
+        assert!(matches!(
+            submit(write("a", 1, "kept")),
+            Ok(Outcome::Accepted { high_water: 1 })
+        ));
+        broken.store(true, Ordering::SeqCst);
+        let failed = submit(write("a", 2, "lost")).expect_err("the disk is broken");
+        assert!(matches!(failed, NoOutcome::Storage(_)));
+        // A reader sees the old record or an error, never the one that was not made durable.
+        if let Ok(record) = store.record("a") {
+            assert_eq!(record.expect("a record").value, "kept");
+        }
+        // A refusal would rest on a high water that may not be on the disk: it is an error, too.
+        assert!(submit(write("a", 1, "late")).is_err());
+        assert!(
+            metrics
+                .text()
+                .contains("\nfencepost_resource_storage_failures_total 2\n")
+        );
+        writer.stop();
+    }
+}

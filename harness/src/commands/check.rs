@@ -1,0 +1,145 @@
+//! `fencepost check`: judges recorded histories.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use fencepost_checker::history::{History, HistoryError};
+use fencepost_checker::models::MODELS;
+use fencepost_checker::verdict::Judgement;
+use fencepost_checker::{Model, judge};
+
+use crate::cli::CheckArguments;
+use crate::error::{EXIT_USAGE, HarnessError};
+use crate::report;
+
+/// The largest file that is read, in bytes: the whole of it is held in memory.
+const LARGEST: u64 = 16 << 30;
+
+/// Judges each file in order; the worst of them is the exit status. One that cannot be read does not stop the others.
+///
+/// # Errors
+/// When there is no such model.
+pub fn check(arguments: &CheckArguments) -> Result<u8, HarnessError> {
+    let model: Model = arguments.model.parse().map_err(|_| {
+        let known: Vec<_> = MODELS.iter().map(|&(_, name, _)| name).collect();
+        HarnessError::Usage(format!(
+            "no model {:?}: there are {}",
+            arguments.model,
+            known.join(", ")
+        ))
+    })?;
+    let mut worst = 0;
+    for file in &arguments.files {
+        let status = match read(file) {
+            Ok(history) => {
+                let judgement = judge(&history, model);
+                if arguments.json {
+                    print_json(file, &judgement)
+                } else {
+                    print_text(file, &history, &judgement)
+                }
+                judgement.verdict.exit_code()
+            }
+            Err(unreadable) => {
+                report_unreadable(file, &unreadable, arguments.json);
+                EXIT_USAGE
+            }
+        };
+        worst = worse(worst, status);
+    }
+    Ok(worst)
+}
+
+/// The worse of two exit statuses; worst first: 1, 70, 64, 2, 0.
+fn worse(a: u8, b: u8) -> u8 {
+    let rank = |status: u8| [0, 2, 64, 70, 1].iter().position(|&known| known == status);
+    if rank(a) >= rank(b) { a } else { b }
+}
+
+/// Why a file could not be judged.
+enum Unreadable {
+    Io(String),
+    History(HistoryError),
+}
+
+fn read(file: &str) -> Result<History, Unreadable> {
+    let mut bytes = Vec::new();
+    let got = if file == "-" {
+        std::io::stdin()
+            .lock()
+            .take(LARGEST)
+            .read_to_end(&mut bytes)
+    } else {
+        read_file(Path::new(file), &mut bytes)
+    };
+    got.map_err(|error| Unreadable::Io(error.to_string()))?;
+    if bytes.len() as u64 >= LARGEST {
+        return Err(Unreadable::Io(format!(
+            "larger than {} GiB: split it",
+            LARGEST >> 30
+        )));
+    }
+    History::read(&bytes).map_err(Unreadable::History)
+}
+
+fn read_file(path: &Path, bytes: &mut Vec<u8>) -> std::io::Result<usize> {
+    File::open(path)?.take(LARGEST).read_to_end(bytes)
+}
+
+fn print_json(file: &str, judgement: &Judgement) {
+    let line = serde_json::json!({
+        "file": file,
+        "verdict": judgement.verdict,
+        "reason": judgement.reason,
+        "findings": judgement.findings,
+        "coverage": judgement.coverage,
+        "stats": judgement.stats,
+    });
+    println!("{line}");
+}
+
+fn print_text(file: &str, history: &History, judgement: &Judgement) {
+    println!("{file}: {}", report::headline(judgement));
+    for warning in &history.warnings {
+        eprintln!("{file}: {warning}");
+    }
+    for finding in &judgement.findings {
+        println!("{}", report::finding_text(finding));
+    }
+}
+
+fn report_unreadable(file: &str, unreadable: &Unreadable, json: bool) {
+    let (line, field, message) = match unreadable {
+        Unreadable::Io(message) => (None, None, message.clone()),
+        Unreadable::History(error) => {
+            (Some(error.line), error.field.clone(), error.message.clone())
+        }
+    };
+    if json {
+        println!(
+            "{}",
+            serde_json::json!({"file": file, "verdict": null, "error": {"line": line, "field": field, "message": message}})
+        );
+    } else {
+        let place = line.map_or(String::new(), |line| format!(", line {line}"));
+        let field = field.map_or(String::new(), |field| format!(", field {field}"));
+        eprintln!("fencepost: {file}{place}{field}: {message}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_status_wins_in_the_documented_order() {
+        let order = [1, 70, 64, 2, 0];
+        for (position, &worst) in order.iter().enumerate() {
+            for &other in &order[position..] {
+                assert_eq!(worse(worst, other), worst);
+                assert_eq!(worse(other, worst), worst);
+            }
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! The verbs, one a file. Each returns its exit status, or the failure that `main` turns into a message and a status.
+
+pub mod check;
+pub mod list;
+pub mod run;
+pub mod serve;

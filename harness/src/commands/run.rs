@@ -1,0 +1,378 @@
+//! `fencepost run`: the main job.
+
+use std::path::Path;
+
+use fencepost_checker::verdict::Verdict;
+use fencepost_workloads::seed::Seed;
+use fencepost_workloads::suite::{BUILT_IN, Count, Fault, Suite, built_in};
+use tokio::sync::watch;
+
+use crate::cli::RunArguments;
+use crate::defects::{Defects, catalogue};
+use crate::error::{EXIT_FAILURE, HarnessError};
+use crate::machine;
+use crate::report;
+use crate::runner::{self, Order, RunEnd};
+
+/// Runs a suite, prints the verdict, and returns its exit status.
+///
+/// # Errors
+/// When the suite or a flag cannot be used, or the run could not begin.
+pub fn run(arguments: &RunArguments) -> Result<u8, HarnessError> {
+    let order = order(arguments)?;
+    eprintln!(
+        "fencepost: suite {}, seed {}, {}",
+        order.suite.name.as_str(),
+        order.seed.0,
+        order.suite.run.time_limit
+    );
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|source| HarnessError::System {
+            what: "start a runtime",
+            source,
+        })?;
+    let end = runtime.block_on(async {
+        let (interrupt, interrupted) = watch::channel(false);
+        tokio::spawn(watch_signals(interrupt));
+        runner::run(order, interrupted).await
+    });
+    // Nothing of the run is left; what a broken pipe still holds must not keep the program.
+    runtime.shutdown_background();
+    let end = end?;
+    if arguments.json {
+        print_json(&end)
+    } else {
+        print!("{}", text(&end))
+    }
+    Ok(status(&end))
+}
+
+/// A violation is never hidden by what went wrong besides.
+fn status(end: &RunEnd) -> u8 {
+    match end.judgement.verdict {
+        Verdict::Invalid => Verdict::Invalid.exit_code(),
+        _ if end.failed() => EXIT_FAILURE,
+        verdict => verdict.exit_code(),
+    }
+}
+
+async fn watch_signals(interrupt: watch::Sender<bool>) {
+    let Ok(mut terminate) =
+        tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
+    else {
+        return;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = tokio::signal::ctrl_c() => {}
+    }
+    interrupt.send_replace(true);
+    // The receivers hold on to the value only while a sender lives.
+    std::future::pending::<()>().await;
+}
+
+fn order(arguments: &RunArguments) -> Result<Order, HarnessError> {
+    let mut suite = suite(&arguments.suite)?;
+    if let Some(limit) = arguments.time_limit {
+        suite.run.time_limit = limit;
+    }
+    if let Some(rate) = arguments.rate {
+        suite.run.rate = rate;
+    }
+    if let Some(clients) = arguments.clients {
+        if !(1..=1000).contains(&clients) {
+            return Err(HarnessError::Usage(format!(
+                "--clients {clients} is out of range: 1 to 1000 is right"
+            )));
+        }
+        suite.run.clients = Count(clients);
+    }
+    if let Some(faults) = &arguments.faults {
+        suite.fault = select(&suite.fault, faults)?;
+    }
+    suite
+        .consistent()
+        .map_err(|(field, message)| HarnessError::Usage(format!("{field}: {message}")))?;
+    let defects = match &arguments.defect {
+        Some(name) => Defects::named(name).ok_or_else(|| {
+            let known: Vec<_> = catalogue().into_iter().map(|line| line.name).collect();
+            HarnessError::Usage(format!(
+                "no defect {name:?}: there are {}",
+                known.join(", ")
+            ))
+        })?,
+        None => Defects::default(),
+    };
+    let seed = Seed(arguments.seed.unwrap_or_else(|| machine::entropy() >> 32));
+    Ok(Order {
+        replay: replay(arguments, seed),
+        suite,
+        seed,
+        defects,
+        out: arguments.out.clone(),
+        toxiproxy: arguments.toxiproxy,
+        fail_fast: arguments.fail_fast,
+        keep: arguments.keep,
+        progress: !arguments.json,
+        command_line: std::env::args().collect(),
+    })
+}
+
+/// A built-in suite by its name, or a file.
+fn suite(name: &str) -> Result<Suite, HarnessError> {
+    if let Some(suite) = built_in(name) {
+        return Ok(suite.suite());
+    }
+    let path = Path::new(name);
+    let looks_like_a_file = path.extension().is_some() || name.contains('/');
+    if !looks_like_a_file && !path.exists() {
+        let known: Vec<_> = BUILT_IN.iter().map(|suite| suite.name).collect();
+        return Err(HarnessError::Usage(format!(
+            "no suite {name:?}: there are {}, or a file such as my-suite.toml",
+            known.join(", ")
+        )));
+    }
+    let text = std::fs::read_to_string(path).map_err(|source| HarnessError::Input {
+        path: path.to_owned(),
+        source,
+    })?;
+    Ok(Suite::parse(&text, name)?)
+}
+
+/// Those of `faults` whose kind or label is named.
+fn select(faults: &[Fault], wanted: &str) -> Result<Vec<Fault>, HarnessError> {
+    let names: Vec<&str> = match wanted {
+        "all" => return Ok(faults.to_vec()),
+        "none" => return Ok(Vec::new()),
+        names => names.split(',').map(str::trim).collect(),
+    };
+    let fits = |fault: &Fault, name: &str| fault.kind.name() == name || fault.label() == name;
+    if let Some(stranger) = names
+        .iter()
+        .find(|name| !faults.iter().any(|fault| fits(fault, name)))
+    {
+        let mut known: Vec<_> = faults.iter().map(Fault::label).collect();
+        known.dedup();
+        return Err(HarnessError::Usage(format!(
+            "--faults: the suite has no {stranger:?}: it has {}; \"none\" and \"all\" are right too",
+            known.join(", ")
+        )));
+    }
+    Ok(faults
+        .iter()
+        .filter(|fault| names.iter().any(|name| fits(fault, name)))
+        .cloned()
+        .collect())
+}
+
+/// The command that repeats the plan: the same arguments and the seed.
+fn replay(arguments: &RunArguments, seed: Seed) -> String {
+    let mut words = vec![
+        "fencepost run".to_owned(),
+        quoted(&arguments.suite),
+        format!("--seed {}", seed.0),
+    ];
+    let mut flag = |name: &str, value: Option<String>| {
+        words.extend(value.map(|value| format!("--{name} {}", quoted(&value))))
+    };
+    flag(
+        "time-limit",
+        arguments
+            .time_limit
+            .map(|limit| limit.to_string().replace(' ', "")),
+    );
+    flag("rate", arguments.rate.map(|rate| rate.to_string()));
+    flag(
+        "clients",
+        arguments.clients.map(|clients| clients.to_string()),
+    );
+    flag("faults", arguments.faults.clone());
+    flag("defect", arguments.defect.clone());
+    flag(
+        "toxiproxy",
+        arguments.toxiproxy.map(|address| address.to_string()),
+    );
+    words.join(" ")
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = !word.is_empty()
+        && word
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "-_./:,=".contains(c));
+    if plain {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+fn text(end: &RunEnd) -> String {
+    let RunEnd {
+        record,
+        history,
+        judgement,
+        folder,
+    } = end;
+    let mut lines = vec![report::headline(judgement)];
+    lines.extend(judgement.findings.iter().map(report::finding_text));
+    lines.push(String::new());
+    lines.push(report::denominators(history, judgement));
+    lines.extend(
+        judgement
+            .coverage
+            .unexercised
+            .iter()
+            .map(|what| format!("not exercised  {what}")),
+    );
+    lines.extend(
+        record
+            .ended_early
+            .iter()
+            .map(|why| format!("ended early    {why}")),
+    );
+    lines.extend(
+        record
+            .troubles
+            .iter()
+            .map(|trouble| format!("trouble        {trouble}")),
+    );
+    lines.push(format!("saved          {}", folder.path().display()));
+    lines.push(format!("replay         {}", record.replay));
+    lines.join("\n") + "\n"
+}
+
+fn print_json(end: &RunEnd) {
+    let zombies: Vec<_> = report::zombies::zombies(&end.history)
+        .iter()
+        .map(|zombie| {
+            serde_json::json!({
+                "id": zombie.id,
+                "lock": zombie.lock,
+                "client": zombie.client,
+                "token": zombie.token,
+                "completed": zombie.completed,
+                "refused_first": zombie.refused_first,
+            })
+        })
+        .collect();
+    let line = serde_json::json!({
+        "run": end.record.run,
+        "folder": end.folder.path(),
+        "seed": end.record.seed,
+        "verdict": end.judgement.verdict,
+        "reason": end.judgement.reason,
+        "findings": end.judgement.findings,
+        "coverage": end.judgement.coverage,
+        "stats": end.judgement.stats,
+        "zombies": zombies,
+        "ended_early": end.record.ended_early,
+        "troubles": end.record.troubles,
+        "replay": end.record.replay,
+    });
+    println!("{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::cli::{Cli, Verb};
+
+    fn arguments(words: &[&str]) -> RunArguments {
+        match Cli::try_parse_from(["fencepost", "run"].iter().chain(words))
+            .expect("fine words")
+            .verb
+        {
+            Verb::Run(arguments) => arguments,
+            other => panic!("{other:?} is no run"),
+        }
+    }
+
+    #[test]
+    fn every_flag_changes_the_order() {
+        let plain = order(&arguments(&["--seed", "1"])).expect("fine");
+        let changed =
+            |words: &[&str]| order(&arguments(&[&["--seed", "1"], words].concat())).expect("fine");
+        assert_ne!(changed(&["--time-limit", "3s"]).suite, plain.suite);
+        assert_ne!(changed(&["--rate", "max"]).suite, plain.suite);
+        assert_ne!(changed(&["--clients", "4"]).suite, plain.suite);
+        assert_ne!(changed(&["--faults", "zombie"]).suite, plain.suite);
+        assert_ne!(changed(&["--defect", "unfenced"]).defects, plain.defects);
+        assert_ne!(changed(&["--out", "elsewhere"]).out, plain.out);
+        assert_ne!(
+            changed(&["--toxiproxy", "127.0.0.1:8474"]).toxiproxy,
+            plain.toxiproxy
+        );
+        assert_ne!(
+            order(&arguments(&["--seed", "2"])).expect("fine").seed,
+            plain.seed
+        );
+        assert!(changed(&["--fail-fast"]).fail_fast && changed(&["--keep"]).keep);
+    }
+
+    #[test]
+    fn the_replay_command_gives_the_same_order_again() {
+        let first = arguments(&[
+            "default",
+            "--time-limit",
+            "1m 30s",
+            "--rate",
+            "12.5",
+            "--faults",
+            "zombie,kill:lock",
+            "--defect",
+            "hot-loop",
+        ]);
+        let one = order(&first).expect("fine");
+        let words: Vec<String> = one
+            .replay
+            .split(' ')
+            .skip(2)
+            .map(|word| word.trim_matches('\'').to_owned())
+            .collect();
+        let two = order(&arguments(
+            &words.iter().map(String::as_str).collect::<Vec<_>>(),
+        ))
+        .expect("fine");
+        assert_eq!(
+            (one.suite, one.seed, one.defects),
+            (two.suite, two.seed, two.defects)
+        );
+    }
+
+    #[test]
+    fn what_means_nothing_is_refused_in_one_line_that_says_what_would_be_right() {
+        let refusal = |words: &[&str]| {
+            order(&arguments(words))
+                .expect_err("means nothing")
+                .to_string()
+        };
+        for (words, expected) in [
+            (&["nosuch"][..], "no suite \"nosuch\": there are default"),
+            (
+                &["--defect", "nosuch"],
+                "no defect \"nosuch\": there are unfenced, volatile-counter, hot-loop",
+            ),
+            (
+                &["--faults", "flood"],
+                "the suite has no \"flood\": it has zombie, pause:worker",
+            ),
+            (
+                &["--clients", "0"],
+                "--clients 0 is out of range: 1 to 1000 is right",
+            ),
+            (&["--clients", "3"], "workload.locks: 4 locks for 3 clients"),
+            (&["no/such.toml"], "no/such.toml: No such file"),
+        ] {
+            let message = refusal(words);
+            assert!(message.contains(expected), "{message}");
+            assert!(!message.contains('\n'));
+        }
+    }
+}

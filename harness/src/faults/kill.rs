@@ -1,0 +1,50 @@
+//! SIGKILL to a service, and a restart on the same data and the same port.
+
+use std::time::Duration;
+
+use fencepost_checker::history::{FaultEvent, FaultOutcome};
+use fencepost_workloads::suite::{Fault, FaultKind, On};
+
+use super::nemesis::{Means, event, on_node};
+use crate::run_record::PlannedFault;
+use crate::targets::Service;
+
+pub(super) async fn inject(means: &Means, planned: &PlannedFault, fault: &Fault) {
+    let service = if fault.on == Some(On::Lock) {
+        Service::Lock
+    } else {
+        Service::Resource
+    };
+    let line = event(planned, FaultKind::Kill, vec![service.name().to_owned()]);
+    let Some(_reserved) = means.reserve(&line.on) else {
+        means.skip(line, "something else was being done to it");
+        return;
+    };
+    let killed = on_node(means.target.service(service), |node| node.kill()).await;
+    let outcome = if killed.is_ok() {
+        FaultOutcome::Installed
+    } else {
+        FaultOutcome::Unknown
+    };
+    means.begin(FaultEvent {
+        outcome: Some(outcome),
+        evidence: Some(killed.unwrap_or_else(|why| why)),
+        ..line.clone()
+    });
+    means
+        .sleep(means.clock.now() + Duration::from_millis(planned.length_ms))
+        .await;
+    let (outcome, evidence) = match means.target.start_again(service).await {
+        Ok(evidence) => (outcome, evidence),
+        Err(error) => {
+            // The receiver is gone only when the run has ended for another reason.
+            let _ = means.trouble.send(error.to_string());
+            (FaultOutcome::Unknown, error.to_string())
+        }
+    };
+    means.end(FaultEvent {
+        outcome: Some(outcome),
+        evidence: Some(evidence),
+        ..line
+    });
+}

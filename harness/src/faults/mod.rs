@@ -1,0 +1,25 @@
+//! Faults: what is done to nodes and links, on a plan that the seed fixes, with evidence, and undone.
+//!
+//! | file | noun |
+//! |---|---|
+//! | `plan.rs` | which fault when, for how long, to whom: pure |
+//! | `nemesis.rs` | carries the plan out; what each fault needs to do so |
+//! | `zombie.rs` | the adversary's own: stop the holder, let its successor write, let it go |
+//! | `pause.rs` | SIGSTOP and SIGCONT |
+//! | `link.rs` | hole, lost reply, latency |
+//! | `kill.rs` | SIGKILL and a restart on the same data |
+//! | `probe.rs` | a request through a link, as evidence |
+//!
+//! Every fault writes two lines into the history. The begin line stands where the fault is in force; the outcome
+//! (`installed` with evidence, `skipped`, `unknown`) is on the last line that knows it.
+
+mod kill;
+mod link;
+mod nemesis;
+mod pause;
+mod plan;
+mod probe;
+mod zombie;
+
+pub use nemesis::{Means, Nemesis};
+pub use plan::{labels, plan};

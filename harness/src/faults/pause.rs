@@ -1,0 +1,121 @@
+//! SIGSTOP to every process of a node, SIGCONT after a while.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fencepost_checker::history::{FaultEvent, FaultOutcome};
+use fencepost_workloads::suite::{Fault, FaultKind, On};
+use tokio::sync::oneshot;
+
+use super::nemesis::{Means, Reserved, event, on_node, worker_name};
+use super::zombie::take_holder;
+use crate::run_record::PlannedFault;
+use crate::runner::conductor::Wish;
+use crate::targets::{Service, SharedNode};
+
+/// What is about to be stopped.
+struct Victim<'a> {
+    node: SharedNode,
+    name: String,
+    /// The worker that the conductor holds back, if it is one.
+    worker: Option<usize>,
+    _reserved: Reserved<'a>,
+}
+
+pub(super) async fn inject(means: &Means, planned: &PlannedFault, fault: &Fault) {
+    let victim = match fault.on {
+        Some(On::Lock) => service(means, Service::Lock),
+        Some(On::Resource) => service(means, Service::Resource),
+        Some(On::Holder) => holder(means).await,
+        _ => worker(means, planned).await,
+    };
+    let Some(victim) = victim else {
+        means.skip(
+            event(planned, FaultKind::Pause, Vec::new()),
+            "something else was being done to every node that would do",
+        );
+        return;
+    };
+    let line = event(planned, FaultKind::Pause, vec![victim.name.clone()]);
+    let stopped = on_node(Arc::clone(&victim.node), |node| node.stop()).await;
+    let outcome = if stopped.is_ok() {
+        FaultOutcome::Installed
+    } else {
+        FaultOutcome::Unknown
+    };
+    means.begin(FaultEvent {
+        outcome: Some(outcome),
+        evidence: Some(stopped.unwrap_or_else(|why| why)),
+        ..line.clone()
+    });
+    means
+        .sleep(means.clock.now() + Duration::from_millis(planned.length_ms))
+        .await;
+    let resumed = on_node(victim.node, |node| node.resume()).await;
+    let outcome = if resumed.is_ok() {
+        outcome
+    } else {
+        FaultOutcome::Unknown
+    };
+    means.end(FaultEvent {
+        outcome: Some(outcome),
+        evidence: Some(resumed.unwrap_or_else(|why| why)),
+        ..line
+    });
+    if let Some(worker) = victim.worker {
+        means.wish(Wish::LetGo { worker, aim: None });
+    }
+}
+
+fn service(means: &Means, service: Service) -> Option<Victim<'_>> {
+    let name = service.name().to_owned();
+    let reserved = means.reserve(std::slice::from_ref(&name))?;
+    Some(Victim {
+        node: means.target.service(service),
+        name,
+        worker: None,
+        _reserved: reserved,
+    })
+}
+
+async fn holder(means: &Means) -> Option<Victim<'_>> {
+    let held = take_holder(means).await?;
+    let name = worker_name(held.worker);
+    match means.reserve(std::slice::from_ref(&name)) {
+        Some(reserved) => Some(Victim {
+            node: means.target.worker(held.worker),
+            name,
+            worker: Some(held.worker),
+            _reserved: reserved,
+        }),
+        None => {
+            means.wish(Wish::LetGo {
+                worker: held.worker,
+                aim: None,
+            });
+            None
+        }
+    }
+}
+
+/// The worker that was drawn, or the next one that is free.
+async fn worker<'a>(means: &'a Means, planned: &PlannedFault) -> Option<Victim<'a>> {
+    let drawn = planned.worker? as usize;
+    for worker in (0..means.workers).map(|step| (drawn + step) % means.workers) {
+        let name = worker_name(worker);
+        let Some(reserved) = means.reserve(std::slice::from_ref(&name)) else {
+            continue;
+        };
+        let (reply, answer) = oneshot::channel();
+        means.wish(Wish::HoldBack { worker, reply });
+        if answer.await.unwrap_or(false) {
+            return Some(Victim {
+                node: means.target.worker(worker),
+                name,
+                worker: Some(worker),
+                _reserved: reserved,
+            });
+        }
+    }
+    None
+}

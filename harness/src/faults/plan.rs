@@ -1,0 +1,154 @@
+//! The fault plan: which fault when, for how long, to whom. Pure: suite and seed fix it, and nothing else.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use fencepost_workloads::seed::Seed;
+use fencepost_workloads::suite::{Fault, FaultKind, On, Suite};
+use rand::{Rng, RngExt};
+
+use crate::run_record::PlannedFault;
+
+/// The jitter of `every`, as a share of it either way.
+const JITTER: f64 = 0.2;
+/// A plan never holds more than this: a suite that asks for more is bounded, not believed.
+const MOST: usize = 100_000;
+
+/// Every occurrence before the time limit, in order of time. Each entry of the suite draws from a stream of its own.
+#[must_use]
+pub fn plan(suite: &Suite, seed: Seed) -> Vec<PlannedFault> {
+    let mut planned: Vec<PlannedFault> = suite
+        .fault
+        .iter()
+        .enumerate()
+        .flat_map(|(position, fault)| occurrences(suite, fault, position, seed))
+        .collect();
+    planned.sort_by(|a, b| (a.at_ms, &a.label).cmp(&(b.at_ms, &b.label)));
+    planned.truncate(MOST);
+    for (id, fault) in (1..).zip(&mut planned) {
+        fault.id = id;
+    }
+    planned
+}
+
+/// How often each label is planned.
+#[must_use]
+pub fn labels(plan: &[PlannedFault]) -> BTreeMap<String, u64> {
+    let mut labels = BTreeMap::new();
+    for fault in plan {
+        *labels.entry(fault.label.clone()).or_default() += 1;
+    }
+    labels
+}
+
+fn occurrences(suite: &Suite, fault: &Fault, position: usize, seed: Seed) -> Vec<PlannedFault> {
+    let label = fault.label();
+    let mut stream = seed.stream(&format!("plan/{position}/{label}"));
+    let every = fault.every.0.as_secs_f64();
+    let limit = suite.run.time_limit.0;
+    let mut occurrences = Vec::new();
+    for round in 0..MOST {
+        // Half an interval in, so that a run half as long as the interval still meets the fault.
+        let at = Duration::from_secs_f64(
+            every * (round as f64 + 0.5 + stream.random_range(-JITTER..JITTER)),
+        );
+        if at >= limit {
+            break;
+        }
+        occurrences.push(PlannedFault {
+            id: 0,
+            label: label.clone(),
+            at_ms: millis(at),
+            length_ms: millis(fault.length.draw(&mut stream)),
+            worker: worker(suite, fault, &mut stream),
+            delay_ms: fault.delay.map(|delay| millis(delay.draw(&mut stream))),
+        });
+    }
+    occurrences
+}
+
+/// The worker that the fault strikes, where it is not aimed at run time.
+fn worker(suite: &Suite, fault: &Fault, stream: &mut impl Rng) -> Option<u32> {
+    let workers = suite.run.workers.0;
+    match (fault.kind, &fault.on) {
+        (FaultKind::Pause, Some(On::Node(number))) => Some((number - 1) % workers),
+        (FaultKind::Pause, Some(On::Worker))
+        | (FaultKind::Hole | FaultKind::LostReply | FaultKind::Latency, _) => {
+            Some(stream.random_range(0..workers))
+        }
+        _ => None,
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).expect("lengths of a suite are at most a day")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn suite(text: &str) -> Suite {
+        Suite::parse(text, "test").expect("a fine suite")
+    }
+
+    #[test]
+    fn the_same_seed_plans_the_same_and_another_seed_something_else() {
+        let suite = suite("");
+        assert_eq!(plan(&suite, Seed(1)), plan(&suite, Seed(1)));
+        assert_ne!(plan(&suite, Seed(1)), plan(&suite, Seed(2)));
+    }
+
+    #[test]
+    fn a_fault_that_is_taken_out_shifts_no_other() {
+        let whole = suite("");
+        let without_last = Suite {
+            fault: whole.fault[..whole.fault.len() - 1].to_vec(),
+            ..whole.clone()
+        };
+        let strip = |plan: Vec<PlannedFault>, label: &str| -> Vec<PlannedFault> {
+            plan.into_iter()
+                .filter(|fault| fault.label != label)
+                .map(|fault| PlannedFault { id: 0, ..fault })
+                .collect()
+        };
+        let last = whole.fault.last().expect("the default has faults").label();
+        assert_eq!(
+            strip(plan(&whole, Seed(3)), &last),
+            strip(plan(&without_last, Seed(3)), &last)
+        );
+    }
+
+    #[test]
+    fn every_occurrence_lies_before_the_time_limit_and_within_the_drawn_lengths() {
+        let suite = suite(
+            "[run]\ntime_limit = \"30s\"\n[[fault]]\nkind = \"pause\"\nevery = \"2s\"\nlength = \"100ms..200ms\"\n",
+        );
+        let plan = plan(&suite, Seed(5));
+        assert_eq!(plan.len(), 15);
+        assert!(plan.iter().all(|fault| fault.at_ms < 30_000
+            && (100..=200).contains(&fault.length_ms)
+            && fault.worker < Some(5)));
+        assert!(plan.is_sorted_by_key(|fault| fault.at_ms));
+        assert_eq!(
+            labels(&plan),
+            BTreeMap::from([("pause:worker".to_owned(), 15)])
+        );
+    }
+
+    #[test]
+    fn the_default_plan_holds_every_kind() {
+        let suite = suite("");
+        for seed in 0..50 {
+            let labels = labels(&plan(&suite, Seed(seed)));
+            for fault in &suite.fault {
+                assert!(
+                    labels[&fault.label()] >= 2,
+                    "{} with seed {seed}",
+                    fault.label()
+                );
+            }
+            assert!(labels["zombie"] >= 12);
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! A request through a link, as evidence: what a client of that link sees now.
+
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// What became of a request for `/healthz`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Passage {
+    /// The first byte of an answer came after so long.
+    Answered(Duration),
+    /// Connected and sent, and nothing came.
+    Silent,
+    /// The connection was closed or reset without an answer.
+    Closed,
+    /// No connection.
+    Refused,
+}
+
+/// Sends one request on a connection of its own and waits at most `within` for the first byte of an answer.
+pub async fn probe(link: &str, within: Duration) -> Passage {
+    let begun = Instant::now();
+    let Ok(Ok(mut stream)) = tokio::time::timeout(within, TcpStream::connect(link)).await else {
+        return Passage::Refused;
+    };
+    // Without an answer in time it stays silent, whether the request went out or not.
+    let request = format!("GET /healthz HTTP/1.1\r\nHost: {link}\r\nConnection: close\r\n\r\n");
+    if stream.write_all(request.as_bytes()).await.is_err() {
+        return Passage::Closed;
+    }
+    let mut first = [0_u8; 1];
+    match tokio::time::timeout(within, stream.read(&mut first)).await {
+        Err(_) => Passage::Silent,
+        Ok(Ok(1..)) => Passage::Answered(begun.elapsed()),
+        Ok(Ok(0) | Err(_)) => Passage::Closed,
+    }
+}

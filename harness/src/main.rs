@@ -1,0 +1,82 @@
+//! Fencepost: proves whether a lock holder that lost its lock without knowing it can still corrupt what the lock protects.
+//!
+//! Parse, call, turn the result into an exit status; everything else lives in the rooms:
+//!
+//! | room | what |
+//! |---|---|
+//! | [`commands`] | one verb a file |
+//! | [`runner`] | one run: load, history, phases; start at `runner/session.rs` |
+//! | [`faults`] | what is done to the system, with evidence |
+//! | [`targets`] | nodes: brought up, reached into, taken down |
+//! | [`proxies`] | the driver of any Toxiproxy |
+//! | [`report`] | pure: run, history and verdict in; text and pictures out |
+
+mod cli;
+mod clock;
+mod commands;
+mod defects;
+mod error;
+mod faults;
+mod machine;
+mod proxies;
+mod report;
+mod run_record;
+mod runner;
+mod targets;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+// Linked for its feature `vendored` alone: toxiproxy_rust's TLS needs OpenSSL, and a newcomer's machine has none.
+use openssl as _;
+
+use cli::{Cli, Verb};
+use error::{EXIT_USAGE, HarnessError};
+
+fn main() -> ExitCode {
+    keep_loopback_off_proxies();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are no errors; clap's own status for wrong usage would be ours for "unknown".
+            let status = if error.use_stderr() { EXIT_USAGE } else { 0 };
+            let _ = error.print();
+            return status.into();
+        }
+    };
+    match dispatch(&cli.verb) {
+        Ok(status) => status.into(),
+        Err(error) => {
+            eprintln!("fencepost: {error}");
+            error.exit_code().into()
+        }
+    }
+}
+
+fn dispatch(verb: &Verb) -> Result<u8, HarnessError> {
+    match verb {
+        Verb::Run(arguments) => commands::run::run(arguments),
+        Verb::Check(arguments) => commands::check::check(arguments),
+        Verb::List(arguments) => commands::list::list(arguments),
+        Verb::Toxiproxy(arguments) => commands::serve::toxiproxy(arguments),
+        Verb::LockService(arguments) => commands::serve::lock_service(arguments),
+        Verb::FencedResource(arguments) => commands::serve::fenced_resource(arguments),
+        Verb::Worker => commands::serve::worker(),
+    }
+}
+
+/// `toxiproxy_rust` sends even loopback requests to a proxy that HTTP_PROXY names; everything of a run is loopback or
+/// an address that the user gave, so nothing of it ever goes through one.
+fn keep_loopback_off_proxies() {
+    for name in [
+        "HTTP_PROXY",
+        "http_proxy",
+        "HTTPS_PROXY",
+        "https_proxy",
+        "ALL_PROXY",
+        "all_proxy",
+    ] {
+        // SAFETY: the first statement of main; no other thread exists that could read the environment.
+        unsafe { std::env::remove_var(name) };
+    }
+}

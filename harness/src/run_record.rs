@@ -1,0 +1,68 @@
+//! `run.json`: everything that fixes a run, and what became of it apart from the verdict.
+
+use std::collections::BTreeMap;
+
+use fencepost_workloads::suite::Suite;
+use serde::{Deserialize, Serialize};
+
+/// The content of `run.json`.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct RunRecord {
+    /// The version of this format; 1.
+    pub format: u32,
+    /// The run's id: 8 lower-case hexadecimal digits.
+    pub run: String,
+    /// The suite, after flags have changed it.
+    pub suite: Suite,
+    /// The seed that fixes the plan.
+    pub seed: u64,
+    /// The planted defect, if any.
+    pub defect: Option<String>,
+    /// When the run began, RFC 3339, UTC.
+    pub started: String,
+    /// The command line as given.
+    pub command_line: Vec<String>,
+    /// A command that repeats the run's plan.
+    pub replay: String,
+    /// Name to version: `fencepost`, `toxiproxy`, ...
+    pub versions: BTreeMap<String, String>,
+    /// The machine: `os`, `kernel`, `cores`, `memory_mb`.
+    pub machine: BTreeMap<String, String>,
+    /// Client to worker.
+    pub clients: BTreeMap<String, String>,
+    /// The planned faults in order of time.
+    pub plan: Vec<PlannedFault>,
+    /// How long each phase took, in milliseconds, in order.
+    pub phases: Vec<Phase>,
+    /// Why the load ended before its time although nothing went wrong: a signal, or `--fail-fast`.
+    #[serde(default)]
+    pub ended_early: Option<String>,
+    /// What went wrong with the run itself: a dead worker, a full disk. Empty for a plain run.
+    pub troubles: Vec<String>,
+}
+
+/// One occurrence of the plan.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct PlannedFault {
+    /// Joins it to the fault lines of the history.
+    pub id: u64,
+    /// The entry of the suite that it comes from, e.g. `kill:lock`.
+    pub label: String,
+    /// When it is due, in milliseconds after the load began.
+    pub at_ms: u64,
+    /// How long it is to last, in milliseconds.
+    pub length_ms: u64,
+    /// The worker drawn for it, where the kind needs one: an index from 0.
+    pub worker: Option<u32>,
+    /// The delay drawn for it, in milliseconds (latency).
+    pub delay_ms: Option<u64>,
+}
+
+/// How long a phase took.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Phase {
+    /// `set-up`, `load`, `heal`, `settle`, `final-reads`, `judge`.
+    pub name: String,
+    /// In milliseconds.
+    pub took_ms: u64,
+}

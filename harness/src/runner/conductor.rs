@@ -1,0 +1,743 @@
+//! The conductor: hands operations to idle clients, tells them what came back, and lets the nemesis aim.
+//!
+//! One task owns every holder, so that what a client believes, who holds the newest token and which worker is held
+//! back are seen at one moment. Two rules make what it records provable (tight intervals):
+//!
+//! - no operation is handed to a worker that is about to be stopped or is stopped;
+//! - a holder that wakes is handed its next write at once, before anything else, under the token it still believes in;
+//!   then another client reads the key.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use fencepost_checker::history::{Token, Type};
+use fencepost_workloads::holder::{Action, Due, Holder, Lane};
+use fencepost_workloads::protocol::{Request, Response};
+use fencepost_workloads::seed::Stream;
+use fencepost_workloads::suite::Rate;
+use fencepost_workloads::workload::Roster;
+use rand::RngExt;
+use tokio::sync::{mpsc, oneshot};
+
+use super::recorder::Recorder;
+use super::worker_link::{FromWorker, WorkerLink};
+use crate::clock::RunClock;
+
+/// How long the conductor waits for a holder's operations to end before it lets the holder be stopped all the same.
+const QUIET_WITHIN: Duration = Duration::from_millis(250);
+/// How far the pace may fall behind before what was missed is dropped.
+const CATCH_UP: Duration = Duration::from_millis(100);
+/// The share of load operations that are writes, where a holder is free to write.
+const WRITES: f64 = 0.7;
+
+/// Everything that reaches the conductor.
+#[derive(Debug)]
+pub enum Message {
+    /// From the pipes of the worker with that index.
+    Worker(usize, FromWorker),
+    /// From the nemesis.
+    Nemesis(Wish),
+}
+
+/// What the nemesis may ask for.
+#[derive(Debug)]
+pub enum Wish {
+    /// Find the holder of a newest token, hold its worker back and let its operations end.
+    TakeHolder {
+        /// Workers that are no good for this, because something else is done to them or to their links.
+        avoid: Vec<usize>,
+        /// Answered when there is one; dropping the receiver withdraws the wish.
+        reply: oneshot::Sender<Held>,
+    },
+    /// Hand nothing more to this worker. Answered with false if that is so already.
+    HoldBack {
+        /// The worker's index.
+        worker: usize,
+        /// Whether it was free.
+        reply: oneshot::Sender<bool>,
+    },
+    /// The worker runs again: wake its clients. Those that believe in a token write first; `aim` to that key.
+    LetGo {
+        /// The worker's index.
+        worker: usize,
+        /// The client's index and the key that its write goes to.
+        aim: Option<(usize, String)>,
+    },
+    /// Tell when a write under a token above `above` was acknowledged under the lock.
+    AwaitWrite {
+        /// The lock's index.
+        lock: usize,
+        /// The token that a successor's is above.
+        above: Token,
+        /// Answered with the write.
+        reply: oneshot::Sender<SeenWrite>,
+    },
+}
+
+/// A holder that is about to be stopped.
+#[derive(Clone, Debug)]
+pub struct Held {
+    /// The lock's index.
+    pub lock: usize,
+    /// The lock's name.
+    pub lock_name: String,
+    /// The client's index.
+    pub client: usize,
+    /// The client's name.
+    pub client_name: String,
+    /// The worker's index.
+    pub worker: usize,
+    /// The token that it believes in.
+    pub token: Token,
+}
+
+/// A successor's acknowledged write.
+#[derive(Clone, Debug)]
+pub struct SeenWrite {
+    /// Who wrote.
+    pub client: String,
+    /// Where to.
+    pub key: String,
+    /// Under which token.
+    pub token: Token,
+    /// When it was acknowledged.
+    pub at: Duration,
+}
+
+/// Why the conductor stopped before it was told to.
+#[derive(Debug)]
+pub struct WorkerLost {
+    /// Its name.
+    pub worker: String,
+    /// What happened.
+    pub why: String,
+}
+
+/// See the module.
+pub struct Conductor {
+    clock: RunClock,
+    recorder: Arc<Recorder>,
+    roster: Roster,
+    holders: Vec<Holder>,
+    processes: Vec<[u64; 2]>,
+    next_process: u64,
+    workers: Vec<WorkerState>,
+    open: HashMap<u64, OpenOperation>,
+    newest: Vec<Option<(Token, usize)>>,
+    inbox: mpsc::UnboundedReceiver<Message>,
+    takes: Vec<Take>,
+    quieting: Vec<Quieting>,
+    watches: Vec<Watch>,
+    look_after: HashSet<usize>,
+    pace: Pace,
+    stream: Stream,
+    lost: Option<WorkerLost>,
+}
+
+struct WorkerState {
+    link: Option<WorkerLink>,
+    held_back: bool,
+}
+
+struct OpenOperation {
+    client: usize,
+    lane: Lane,
+    action: Action,
+}
+
+struct Take {
+    avoid: Vec<usize>,
+    reply: oneshot::Sender<Held>,
+}
+
+struct Quieting {
+    held: Held,
+    avoid: Vec<usize>,
+    until: Duration,
+    reply: oneshot::Sender<Held>,
+}
+
+struct Watch {
+    lock: usize,
+    above: Token,
+    reply: oneshot::Sender<SeenWrite>,
+}
+
+/// When the next operation may go.
+struct Pace {
+    interval: Option<Duration>,
+    next: Duration,
+}
+
+/// What the conductor starts from.
+pub struct Score {
+    /// The run's clock.
+    pub clock: RunClock,
+    /// Where everything is recorded.
+    pub recorder: Arc<Recorder>,
+    /// Who takes part.
+    pub roster: Roster,
+    /// Their state machines, in the roster's order.
+    pub holders: Vec<Holder>,
+    /// The pipes, by worker index.
+    pub links: Vec<WorkerLink>,
+    /// Operations a second.
+    pub rate: Rate,
+    /// Draws which client goes next.
+    pub stream: Stream,
+    /// What the pipes and the nemesis send.
+    pub inbox: mpsc::UnboundedReceiver<Message>,
+}
+
+impl Conductor {
+    /// Nothing has been handed out yet.
+    #[must_use]
+    pub fn new(score: Score) -> Self {
+        let Score {
+            clock,
+            recorder,
+            roster,
+            holders,
+            links,
+            rate,
+            stream,
+            inbox,
+        } = score;
+        let clients = holders.len() as u64;
+        Self {
+            clock,
+            recorder,
+            newest: vec![None; roster.locks.len()],
+            roster,
+            holders,
+            // Process 2n is the main lane of client n, 2n+1 its side lane, until an unknown outcome retires one.
+            processes: (0..clients)
+                .map(|client| [2 * client, 2 * client + 1])
+                .collect(),
+            next_process: 2 * clients,
+            workers: links
+                .into_iter()
+                .map(|link| WorkerState {
+                    link: Some(link),
+                    held_back: false,
+                })
+                .collect(),
+            open: HashMap::new(),
+            inbox,
+            takes: Vec::new(),
+            quieting: Vec::new(),
+            watches: Vec::new(),
+            look_after: HashSet::new(),
+            pace: Pace {
+                interval: match rate {
+                    Rate::Hertz(hertz) => Some(Duration::from_secs_f64(1.0 / hertz)),
+                    Rate::Max => None,
+                },
+                next: Duration::ZERO,
+            },
+            stream,
+            lost: None,
+        }
+    }
+
+    /// Drives the load until `end` completes.
+    ///
+    /// # Errors
+    /// When a worker is lost before that.
+    pub async fn load(&mut self, end: impl Future<Output = ()>) -> Result<(), WorkerLost> {
+        tokio::pin!(end);
+        loop {
+            self.hand_out();
+            let timer = tokio::time::sleep_until(self.clock.instant(self.next_event()));
+            tokio::select! {
+                () = &mut end => {
+                    // What the nemesis let go last still gets its write.
+                    while let Ok(message) = self.inbox.try_recv() {
+                        self.receive(Some(message));
+                    }
+                    self.hand_out();
+                    return Ok(());
+                }
+                message = self.inbox.recv() => self.receive(message),
+                () = timer => {}
+            }
+            while let Ok(message) = self.inbox.try_recv() {
+                self.receive(Some(message));
+            }
+            self.serve_nemesis();
+            if let Some(lost) = self.lost.take() {
+                return Err(lost);
+            }
+        }
+    }
+
+    /// Hands out nothing more and waits for what is open, at most `within`; then the rest is given up as unknown.
+    pub async fn settle(&mut self, within: Duration) {
+        self.holders.iter_mut().for_each(Holder::finish);
+        self.drain(within).await;
+    }
+
+    /// Reads every key through a client whose worker lives, again until each was answered `ok`, at most `within`.
+    /// Returns the keys that were not.
+    pub async fn final_reads(&mut self, within: Duration) -> Vec<String> {
+        let deadline = self.clock.now() + within;
+        let keys = self.roster.locks.iter().enumerate();
+        let mut missing: Vec<(usize, String)> = keys
+            .flat_map(|(lock, keys)| keys.keys.iter().map(move |key| (lock, key.clone())))
+            .collect();
+        while !missing.is_empty() && self.clock.now() < deadline {
+            let mut batch: HashMap<u64, (usize, String)> = HashMap::new();
+            let mut again = Vec::new();
+            for (lock, key) in missing {
+                match self.idle_reader(lock) {
+                    Some(client) => {
+                        self.holders[client].look(key.clone());
+                        let id = self.hand(client, Lane::Side);
+                        batch.insert(id, (lock, key));
+                    }
+                    None => again.push((lock, key)),
+                }
+            }
+            // With nobody free to read, whoever is busy or held back needs a moment.
+            let pause = if batch.is_empty() {
+                self.clock.now() + Duration::from_millis(10)
+            } else {
+                deadline
+            };
+            loop {
+                tokio::select! {
+                    message = self.inbox.recv() => {
+                        if let Some(Message::Worker(_, FromWorker::Answer(answer))) = &message
+                            && let Some(key) = batch.remove(&answer.id)
+                            && answer.kind != Type::Ok
+                        {
+                            again.push(key);
+                        }
+                        self.receive(message);
+                    }
+                    () = tokio::time::sleep_until(self.clock.instant(pause)) => break,
+                }
+                // Those of a worker that ended were given up, and are read again elsewhere.
+                let open = &self.open;
+                again.extend(
+                    batch
+                        .extract_if(|id, _| !open.contains_key(id))
+                        .map(|(_, key)| key),
+                );
+                if batch.is_empty() {
+                    break;
+                }
+            }
+            again.extend(batch.into_values());
+            missing = again;
+        }
+        self.drain(Duration::from_millis(500)).await;
+        missing.into_iter().map(|(_, key)| key).collect()
+    }
+
+    /// Closes the workers' standard input, which ends them.
+    pub fn dismiss(&mut self) {
+        self.workers
+            .iter_mut()
+            .for_each(|worker| worker.link = None);
+    }
+
+    async fn drain(&mut self, within: Duration) {
+        let deadline = self.clock.now() + within;
+        while !self.open.is_empty() && self.clock.now() < deadline {
+            tokio::select! {
+                message = self.inbox.recv() => self.receive(message),
+                () = tokio::time::sleep_until(self.clock.instant(deadline)) => {}
+            }
+        }
+        let mut left: Vec<u64> = self.open.keys().copied().collect();
+        left.sort_unstable();
+        for id in left {
+            self.give_up(id, "no answer before the end of the run");
+        }
+    }
+
+    fn idle_reader(&self, lock: usize) -> Option<usize> {
+        let fits = |client: &usize| {
+            self.roster.clients[*client].lock == lock
+                || self.roster.clients.iter().all(|m| m.lock != lock)
+        };
+        let lives = |client: &usize| self.can_work(self.roster.clients[*client].worker);
+        (0..self.holders.len())
+            .filter(lives)
+            .filter(|client| !self.holders[*client].is_busy(Lane::Side))
+            .min_by_key(|client| !fits(client))
+    }
+
+    fn can_work(&self, worker: usize) -> bool {
+        self.workers[worker].link.is_some() && !self.workers[worker].held_back
+    }
+
+    /// When something must happen at the latest, if no message comes before.
+    fn next_event(&self) -> Duration {
+        let now = self.clock.now();
+        let control = self
+            .holders
+            .iter()
+            .flat_map(|holder| {
+                [
+                    holder.next_control(Lane::Main),
+                    holder.next_control(Lane::Side),
+                ]
+            })
+            .flatten();
+        let soonest = control
+            .chain(self.quieting.iter().map(|quieting| quieting.until))
+            .min()
+            .unwrap_or(now + Duration::from_secs(1));
+        match self.pace.interval {
+            Some(_) => self.pace.next.max(now),
+            None => soonest.max(now + Duration::from_millis(1)),
+        }
+    }
+
+    /// Hands out what is urgent, then what the rate allows.
+    fn hand_out(&mut self) {
+        let now = self.clock.now();
+        while let Some((client, lane)) = self.first(Due::Urgent, now) {
+            self.hand(client, lane);
+        }
+        let Some(interval) = self.pace.interval else {
+            while let Some((client, lane)) = self.pick(now) {
+                self.hand(client, lane);
+            }
+            return;
+        };
+        self.pace.next = self.pace.next.max(now.saturating_sub(CATCH_UP));
+        while self.pace.next <= now {
+            if let Some((client, lane)) = self.pick(now) {
+                self.hand(client, lane);
+            }
+            self.pace.next += interval;
+        }
+    }
+
+    fn lanes(&self, due: Due, now: Duration) -> impl Iterator<Item = (usize, Lane)> {
+        let clients = (0..self.holders.len())
+            .filter(|&client| self.can_work(self.roster.clients[client].worker));
+        clients
+            .flat_map(|client| [(client, Lane::Main), (client, Lane::Side)])
+            .filter(move |&(client, lane)| self.holders[client].due(lane, now) == due)
+    }
+
+    fn first(&self, due: Due, now: Duration) -> Option<(usize, Lane)> {
+        self.lanes(due, now).next()
+    }
+
+    /// Draws who goes next: control before load, writes before reads more often than not.
+    fn pick(&mut self, now: Duration) -> Option<(usize, Lane)> {
+        let control: Vec<_> = self.lanes(Due::Control, now).collect();
+        let mut ready = control;
+        if ready.is_empty() {
+            let (writes, reads): (Vec<_>, Vec<_>) = self
+                .lanes(Due::Load, now)
+                .partition(|&(_, lane)| lane == Lane::Main);
+            let write = self.stream.random_bool(WRITES);
+            ready = if (write && !writes.is_empty()) || reads.is_empty() {
+                writes
+            } else {
+                reads
+            };
+        }
+        if ready.is_empty() {
+            None
+        } else {
+            Some(ready[self.stream.random_range(0..ready.len())])
+        }
+    }
+
+    /// Hands the lane its next operation and returns the operation's id.
+    fn hand(&mut self, client: usize, lane: Lane) -> u64 {
+        let action = self.holders[client].take(lane, self.clock.now());
+        let member = &self.roster.clients[client];
+        let lock = match &action {
+            Action::Read { key } => self
+                .roster
+                .locks
+                .iter()
+                .find(|lock| lock.keys.contains(key)),
+            _ => self.roster.locks.get(member.lock),
+        };
+        let mut request = Request {
+            process: self.processes[client][lane as usize],
+            client: member.client.clone(),
+            lock: lock.map(|lock| lock.lock.clone()),
+            ..Request::default()
+        };
+        describe(&action, &mut request);
+        let link = self.workers[member.worker]
+            .link
+            .as_ref()
+            .expect("only workers with a link are handed operations");
+        self.recorder
+            .invoke(&mut request, |request| link.send(request));
+        self.open.insert(
+            request.id,
+            OpenOperation {
+                client,
+                lane,
+                action,
+            },
+        );
+        request.id
+    }
+
+    fn receive(&mut self, message: Option<Message>) {
+        match message {
+            Some(Message::Worker(_, FromWorker::Answer(answer))) => {
+                self.answered(answer.id, Some(&answer))
+            }
+            Some(Message::Worker(worker, FromWorker::Ended(why))) => self.worker_ended(worker, why),
+            Some(Message::Nemesis(wish)) => self.wish(wish),
+            None => {}
+        }
+    }
+
+    /// The answer has been recorded; now its client hears of it.
+    fn answered(&mut self, id: u64, answer: Option<&Response>) {
+        let Some(OpenOperation {
+            client,
+            lane,
+            action,
+        }) = self.open.remove(&id)
+        else {
+            return;
+        };
+        let now = self.clock.now();
+        let kind = answer.map_or(Type::Info, |answer| answer.kind);
+        if kind == Type::Info {
+            self.processes[client][lane as usize] = self.next_process;
+            self.next_process += 1;
+        }
+        self.holders[client].completed(lane, &action, answer, now);
+        let lock = self.roster.clients[client].lock;
+        match &action {
+            Action::Acquire { .. } if kind == Type::Ok => {
+                if let Some(token) = answer.and_then(|answer| answer.token) {
+                    // The last grant that was answered counts, whatever its number: an issuer may be broken.
+                    self.newest[lock] = Some((token, client));
+                }
+            }
+            Action::Write { key, token, .. } => {
+                if kind == Type::Ok {
+                    self.seen(
+                        lock,
+                        &SeenWrite {
+                            client: self.roster.clients[client].client.clone(),
+                            key: key.clone(),
+                            token: *token,
+                            at: now,
+                        },
+                    );
+                }
+                if self.look_after.remove(&client) {
+                    self.look_from_elsewhere(client, key.clone());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn seen(&mut self, lock: usize, write: &SeenWrite) {
+        for watch in self
+            .watches
+            .extract_if(.., |watch| watch.lock == lock && write.token > watch.above)
+        {
+            // A nemesis that no longer waits has dropped its receiver.
+            let _ = watch.reply.send(write.clone());
+        }
+    }
+
+    /// After a zombie's write another client reads the key, so that a wide interval, too, gives itself away.
+    fn look_from_elsewhere(&mut self, zombie: usize, key: String) {
+        let Roster { clients, .. } = &self.roster;
+        let rival = (0..clients.len())
+            .filter(|&other| {
+                clients[other].worker != clients[zombie].worker
+                    && self.can_work(clients[other].worker)
+            })
+            .min_by_key(|&other| clients[other].lock != clients[zombie].lock);
+        if let Some(rival) = rival {
+            self.holders[rival].look(key);
+        }
+    }
+
+    fn give_up(&mut self, id: u64, why: &str) {
+        if self.recorder.give_up(id, why) {
+            self.answered(id, None);
+        }
+    }
+
+    /// A worker that dies leaves all its open operations unknown.
+    fn worker_ended(&mut self, worker: usize, why: String) {
+        if self.workers[worker].link.take().is_none() {
+            return;
+        }
+        let clients = &self.roster.clients;
+        let mut orphaned: Vec<u64> = self
+            .open
+            .iter()
+            .filter(|(_, open)| clients[open.client].worker == worker)
+            .map(|(&id, _)| id)
+            .collect();
+        orphaned.sort_unstable();
+        for id in orphaned {
+            self.give_up(id, "the worker ended");
+        }
+        self.lost.get_or_insert(WorkerLost {
+            worker: format!("w{}", worker + 1),
+            why,
+        });
+    }
+
+    fn wish(&mut self, wish: Wish) {
+        match wish {
+            Wish::TakeHolder { avoid, reply } => self.takes.push(Take { avoid, reply }),
+            Wish::HoldBack { worker, reply } => {
+                let free = self.can_work(worker);
+                if reply.send(free).is_ok() && free {
+                    self.workers[worker].held_back = true;
+                }
+            }
+            Wish::LetGo { worker, aim } => self.let_go(worker, aim),
+            Wish::AwaitWrite { lock, above, reply } => {
+                self.watches.push(Watch { lock, above, reply })
+            }
+        }
+    }
+
+    fn let_go(&mut self, worker: usize, mut aim: Option<(usize, String)>) {
+        self.workers[worker].held_back = false;
+        for client in
+            (0..self.holders.len()).filter(|&client| self.roster.clients[client].worker == worker)
+        {
+            let key = aim
+                .take_if(|(aimed, _)| *aimed == client)
+                .map(|(_, key)| key);
+            if self.holders[client].believes().is_some() {
+                self.holders[client].wake(key);
+                self.look_after.insert(client);
+            }
+        }
+    }
+
+    /// Wishes that could not be granted when they came.
+    fn serve_nemesis(&mut self) {
+        let now = self.clock.now();
+        self.watches.retain(|watch| !watch.reply.is_closed());
+        let takes = std::mem::take(&mut self.takes);
+        for take in takes.into_iter().filter(|take| !take.reply.is_closed()) {
+            match self.holder_to_take(&take.avoid) {
+                Some(held) => {
+                    self.workers[held.worker].held_back = true;
+                    self.quieting.push(Quieting {
+                        held,
+                        avoid: take.avoid,
+                        until: now + QUIET_WITHIN,
+                        reply: take.reply,
+                    });
+                }
+                None => self.takes.push(take),
+            }
+        }
+        let quiet = |held: &Held, holders: &[Holder]| {
+            !holders[held.client].is_busy(Lane::Main) && !holders[held.client].is_busy(Lane::Side)
+        };
+        let holders = &self.holders;
+        let ready: Vec<Quieting> = self
+            .quieting
+            .extract_if(.., |quieting| {
+                quieting.until <= now || quiet(&quieting.held, holders)
+            })
+            .collect();
+        for Quieting {
+            mut held,
+            avoid,
+            reply,
+            ..
+        } in ready
+        {
+            // While its operations ended it may have been refused or told that it holds nothing; then it is no zombie to be.
+            let worker = held.worker;
+            let still = self.holders[held.client]
+                .believes()
+                .map(|token| held.token = token)
+                .is_some();
+            if !still {
+                self.let_go(worker, None);
+                self.takes.push(Take { avoid, reply });
+            } else if reply.send(held).is_err() {
+                self.let_go(worker, None);
+            }
+        }
+    }
+
+    /// A holder of a newest token that has a rival on another worker that can work.
+    fn holder_to_take(&mut self, avoid: &[usize]) -> Option<Held> {
+        let fit = |worker: usize| self.can_work(worker) && !avoid.contains(&worker);
+        let candidates: Vec<Held> = self
+            .newest
+            .iter()
+            .enumerate()
+            .filter_map(|(lock, newest)| {
+                let (token, client) = (*newest)?;
+                let worker = self.roster.clients[client].worker;
+                let rival = self
+                    .roster
+                    .clients
+                    .iter()
+                    .any(|m| m.lock == lock && m.worker != worker && fit(m.worker));
+                let believes = self.holders[client].believes() == Some(token);
+                (believes && rival && fit(worker)).then(|| Held {
+                    lock,
+                    lock_name: self.roster.locks[lock].lock.clone(),
+                    client,
+                    client_name: self.roster.clients[client].client.clone(),
+                    worker,
+                    token,
+                })
+            })
+            .collect();
+        if candidates.is_empty() {
+            None
+        } else {
+            Some(candidates[self.stream.random_range(0..candidates.len())].clone())
+        }
+    }
+}
+
+fn describe(action: &Action, request: &mut Request) {
+    let millis = |duration: &Duration| {
+        Some(u64::try_from(duration.as_millis()).expect("leases last less than 584 million years"))
+    };
+    let f = match action {
+        Action::Acquire { ttl, wait } => {
+            (request.ttl_ms, request.wait_ms) = (millis(ttl), millis(wait));
+            "acquire"
+        }
+        Action::Renew { token, ttl } => {
+            (request.token, request.ttl_ms) = (Some(*token), millis(ttl));
+            "renew"
+        }
+        Action::Release { token } => {
+            request.token = Some(*token);
+            "release"
+        }
+        Action::Write { key, token, value } => {
+            (request.key, request.token, request.value) =
+                (Some(key.clone()), Some(*token), Some(value.clone()));
+            "write"
+        }
+        Action::Read { key } => {
+            request.key = Some(key.clone());
+            "read"
+        }
+    };
+    request.f = f.to_owned();
+}

@@ -1,0 +1,97 @@
+//! Running counts for the progress line. What is judged is the history, never these.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use fencepost_checker::history::Type;
+
+/// Counts and what is going on, shared by all.
+#[derive(Debug, Default)]
+pub struct Tally {
+    invoked: AtomicU64,
+    ok: AtomicU64,
+    refused: AtomicU64,
+    failed: AtomicU64,
+    unknown: AtomicU64,
+    active: Mutex<BTreeMap<u64, String>>,
+    phase: Mutex<&'static str>,
+}
+
+/// The counts at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// Operations handed out.
+    pub invoked: u64,
+    /// Answered `ok`.
+    pub ok: u64,
+    /// Refused by the fence.
+    pub refused: u64,
+    /// Answered another definite no.
+    pub failed: u64,
+    /// Of unknown outcome.
+    pub unknown: u64,
+    /// The faults now active, e.g. `zombie w2`.
+    pub active: Vec<String>,
+    /// The phase of the run.
+    pub phase: &'static str,
+}
+
+impl Tally {
+    /// An operation was handed out.
+    pub fn invoked(&self) {
+        self.invoked.fetch_add(1, Relaxed);
+    }
+
+    /// An operation ended.
+    pub fn completed(&self, kind: Type, refused: bool) {
+        let counter = match kind {
+            Type::Ok => &self.ok,
+            Type::Fail if refused => &self.refused,
+            Type::Fail => &self.failed,
+            Type::Info | Type::Invoke => &self.unknown,
+        };
+        counter.fetch_add(1, Relaxed);
+    }
+
+    /// A fault is in force.
+    pub fn fault_began(&self, id: u64, what: String) {
+        self.active
+            .lock()
+            .expect("nobody panics with this lock")
+            .insert(id, what);
+    }
+
+    /// A fault is over.
+    pub fn fault_ended(&self, id: u64) {
+        self.active
+            .lock()
+            .expect("nobody panics with this lock")
+            .remove(&id);
+    }
+
+    /// The run has come to `phase`.
+    pub fn enter(&self, phase: &'static str) {
+        *self.phase.lock().expect("nobody panics with this lock") = phase;
+    }
+
+    /// The counts now.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            invoked: self.invoked.load(Relaxed),
+            ok: self.ok.load(Relaxed),
+            refused: self.refused.load(Relaxed),
+            failed: self.failed.load(Relaxed),
+            unknown: self.unknown.load(Relaxed),
+            active: self
+                .active
+                .lock()
+                .expect("nobody panics with this lock")
+                .values()
+                .cloned()
+                .collect(),
+            phase: *self.phase.lock().expect("nobody panics with this lock"),
+        }
+    }
+}

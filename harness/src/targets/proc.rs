@@ -1,0 +1,99 @@
+//! What `/proc` says of a process. Evidence is read here, never inferred from a system call that returned.
+
+use std::fs;
+use std::path::Path;
+
+/// The environment variable that marks every process of a run: `<run>/<node>`.
+pub const MARKER: &str = "FENCEPOST_RUN";
+
+/// The state letters of all threads of `pid`, e.g. `['T', 'T']`; empty where there is no such process.
+#[must_use]
+pub fn thread_states(pid: i32) -> Vec<char> {
+    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return Vec::new();
+    };
+    tasks
+        .filter_map(Result::ok)
+        .filter_map(|task| state(&task.path().join("stat")))
+        .collect()
+}
+
+/// The state letter in a `stat` file. The command name before it may hold anything, so it is found from the right.
+fn state(stat: &Path) -> Option<char> {
+    let text = fs::read_to_string(stat).ok()?;
+    text[text.rfind(')')? + 1..].trim_start().chars().next()
+}
+
+/// Whether every thread is stopped (`T`); false where there is no such process.
+#[must_use]
+pub fn is_stopped(pid: i32) -> bool {
+    let states = thread_states(pid);
+    !states.is_empty() && states.iter().all(|&state| state == 'T')
+}
+
+/// Whether a process exists that is not a zombie of its parent (`Z`).
+#[must_use]
+pub fn is_alive(pid: i32) -> bool {
+    state(Path::new(&format!("/proc/{pid}/stat"))).is_some_and(|state| !matches!(state, 'Z' | 'X'))
+}
+
+/// Every process whose environment carries exactly `marker` (`<run>/<node>`), in no particular order.
+///
+/// A process that changed its environment after its start is still found: the kernel shows the one it began with.
+#[must_use]
+pub fn marked(marker: &str) -> Vec<i32> {
+    let wanted = format!("{MARKER}={marker}");
+    processes()
+        .filter(|&pid| has_variable(pid, wanted.as_bytes()))
+        .collect()
+}
+
+fn has_variable(pid: i32, wanted: &[u8]) -> bool {
+    fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environ| {
+        environ
+            .split(|&byte| byte == 0)
+            .any(|entry| entry == wanted)
+    })
+}
+
+fn processes() -> impl Iterator<Item = i32> {
+    fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn a_marked_process_is_found_by_its_whole_marker_only() {
+        let marker = format!("test-{}/w1", std::process::id());
+        let mut child = Command::new("sleep")
+            .arg("60")
+            .env(MARKER, &marker)
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("sleep runs");
+        let pid = i32::try_from(child.id()).expect("a pid");
+        // The child may not have replaced its image yet; its environment appears with it.
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        while marked(&marker) != [pid] && std::time::Instant::now() < deadline {
+            std::thread::yield_now();
+        }
+        assert_eq!(marked(&marker), [pid]);
+        assert_eq!(
+            marked(&marker[..marker.len() - 1]),
+            Vec::<i32>::new(),
+            "a prefix is another node"
+        );
+        assert!(is_alive(pid) && !is_stopped(pid));
+        child.kill().expect("ours to kill");
+        child.wait().expect("reaped");
+        assert!(!is_alive(pid));
+        assert_eq!(thread_states(pid), Vec::<char>::new());
+    }
+}

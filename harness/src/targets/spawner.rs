@@ -1,0 +1,108 @@
+//! The one OS thread that starts every node of a run, and lives as long as the run.
+//!
+//! Linux sends a process its parent-death signal when the *thread* that started it ends. So nodes are started neither
+//! by a pool's worker nor by a task, but by this thread: while the harness lives, so does it; when the harness dies,
+//! however that happens, every node dies with it.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+
+use nix::sys::{prctl, signal::Signal};
+use nix::unistd::{Pid, getpid, getppid, setsid};
+
+use super::proc::MARKER;
+use crate::error::HarnessError;
+
+/// What to start.
+#[derive(Clone, Debug)]
+pub struct NodeCommand {
+    /// The program.
+    pub program: OsString,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// `<run>/<node>`, put into the environment.
+    pub marker: String,
+    /// Where its standard error goes, appended; also its standard output unless `piped`.
+    pub log: PathBuf,
+    /// Whether standard input and output are pipes of ours (workers) or closed and logged (services).
+    pub piped: bool,
+}
+
+type Order = (NodeCommand, mpsc::SyncSender<std::io::Result<Child>>);
+
+/// A handle on the thread.
+#[derive(Clone, Debug)]
+pub struct Spawner {
+    orders: mpsc::Sender<Order>,
+}
+
+impl Spawner {
+    /// Starts the thread. It ends when the last handle is dropped, and its nodes with it.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub fn start() -> Result<Self, HarnessError> {
+        let (orders, inbox) = mpsc::channel::<Order>();
+        std::thread::Builder::new()
+            .name("spawner".to_owned())
+            .spawn(move || {
+                for (command, reply) in inbox {
+                    // The receiver may be gone; then nobody wants the child, and dropping the pipes ends it.
+                    let _ = reply.send(spawn(&command));
+                }
+            })
+            .map_err(|source| HarnessError::System {
+                what: "start the spawner thread",
+                source,
+            })?;
+        Ok(Self { orders })
+    }
+
+    /// Starts a node and waits until it has been started.
+    ///
+    /// # Errors
+    /// As the operating system says, e.g. that there is no such program.
+    pub fn spawn(&self, command: NodeCommand) -> std::io::Result<Child> {
+        let (reply, answer) = mpsc::sync_channel(1);
+        let gone = || std::io::Error::other("the spawner thread has ended");
+        self.orders.send((command, reply)).map_err(|_| gone())?;
+        answer.recv().map_err(|_| gone())?
+    }
+}
+
+fn spawn(node: &NodeCommand) -> std::io::Result<Child> {
+    let log = std::fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(&node.log)?;
+    let mut command = Command::new(&node.program);
+    command
+        .args(&node.arguments)
+        .env(MARKER, &node.marker)
+        .env("PYTHONUNBUFFERED", "1")
+        .stderr(log.try_clone()?);
+    if node.piped {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    } else {
+        command.stdin(Stdio::null()).stdout(log);
+    }
+    let harness = getpid();
+    // SAFETY: between fork and exec only async-signal-safe calls are made: setsid, prctl and getppid.
+    unsafe { command.pre_exec(move || lead_a_session(harness)) };
+    command.spawn()
+}
+
+/// Runs in the child: a session of its own, so that a terminal's Ctrl-C reaches the harness alone, and death with the
+/// harness. Where the harness died before the request took hold, nobody would send the signal: so look once more.
+fn lead_a_session(harness: Pid) -> std::io::Result<()> {
+    setsid()?;
+    prctl::set_pdeathsig(Signal::SIGKILL)?;
+    if getppid() == harness {
+        Ok(())
+    } else {
+        Err(std::io::Error::other("the harness is gone"))
+    }
+}

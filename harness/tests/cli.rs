@@ -1,0 +1,268 @@
+//! The command line as scripts meet it: exit statuses, one line for what is wrong, JSON and nothing else on stdout.
+
+mod support;
+
+use std::io::Write;
+use std::process::Stdio;
+
+use serde_json::Value;
+use support::{fencepost, only_json, outcome};
+
+const VALID: &str = r#"{"index":0,"time":0,"process":1,"client":"c1","type":"invoke","f":"acquire","lock":"l"}
+{"index":1,"time":10,"process":1,"client":"c1","type":"ok","f":"acquire","token":1}
+{"index":2,"time":20,"process":1,"client":"c1","type":"invoke","f":"write","lock":"l","key":"k","token":1,"value":"a"}
+{"index":3,"time":30,"process":1,"client":"c1","type":"ok","f":"write"}
+"#;
+
+/// c2 was granted 2 and has written when c1's write under 1 is sent and accepted.
+const INVALID: &str = r#"{"index":0,"time":0,"process":1,"client":"c1","type":"invoke","f":"acquire","lock":"l"}
+{"index":1,"time":10,"process":1,"client":"c1","type":"ok","f":"acquire","token":1}
+{"index":2,"time":20,"process":2,"client":"c2","type":"invoke","f":"acquire","lock":"l"}
+{"index":3,"time":30,"process":2,"client":"c2","type":"ok","f":"acquire","token":2}
+{"index":4,"time":40,"process":2,"client":"c2","type":"invoke","f":"write","lock":"l","key":"k","token":2,"value":"b"}
+{"index":5,"time":50,"process":2,"client":"c2","type":"ok","f":"write"}
+{"index":6,"time":60,"process":1,"client":"c1","type":"invoke","f":"write","lock":"l","key":"k","token":1,"value":"a"}
+{"index":7,"time":70,"process":1,"client":"c1","type":"ok","f":"write"}
+"#;
+
+fn files(folder: &tempfile::TempDir) -> [String; 3] {
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).expect("written");
+        path.to_str().expect("UTF-8").to_owned()
+    };
+    [
+        write("valid.jsonl", VALID),
+        write("invalid.jsonl", INVALID),
+        write(
+            "broken.jsonl",
+            "{\"index\":0,\"time\":0,\"process\":1,\"type\":\"invoke\",\"f\":\"read\",\"token\":1.5}\n{}\n",
+        ),
+    ]
+}
+
+#[test]
+fn check_judges_each_file_and_the_worst_is_the_exit_status() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [valid, invalid, broken] = files(&folder);
+    for (given, status) in [
+        (vec![&valid], 0),
+        (vec![&invalid], 1),
+        (vec![&broken], 64),
+        (vec![&broken, &valid], 64),
+        (vec![&valid, &broken, &invalid], 1),
+    ] {
+        let (code, _, _) = outcome(
+            &fencepost()
+                .arg("check")
+                .args(&given)
+                .output()
+                .expect("it runs"),
+        );
+        assert_eq!(code, status, "{given:?}");
+    }
+}
+
+#[test]
+fn check_tells_the_story_of_a_stale_write() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [_, invalid, _] = files(&folder);
+    let (_, stdout, _) = outcome(
+        &fencepost()
+            .args(["check", &invalid])
+            .output()
+            .expect("it runs"),
+    );
+    assert!(
+        stdout.starts_with(&format!("{invalid}: invalid")),
+        "{stdout}"
+    );
+    assert!(
+        stdout.contains("stale-write-accepted")
+            && stdout.contains("c1 wrote \"a\" to key k with token 1"),
+        "{stdout}"
+    );
+}
+
+#[test]
+fn check_json_prints_one_object_a_file_in_order_and_goes_on_after_an_unreadable_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [valid, invalid, broken] = files(&folder);
+    let (code, stdout, stderr) = outcome(
+        &fencepost()
+            .args(["check", "--json", &broken, &valid, &invalid])
+            .output()
+            .expect("it runs"),
+    );
+    assert_eq!((code, stderr.as_str()), (1, ""));
+    let lines: Vec<Value> = stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    assert_eq!(lines.len(), 3);
+    assert_eq!(
+        (&lines[0]["file"], &lines[0]["verdict"]),
+        (&Value::from(broken), &Value::Null)
+    );
+    assert_eq!(
+        (&lines[0]["error"]["line"], &lines[0]["error"]["field"]),
+        (&Value::from(1), &Value::from("token"))
+    );
+    assert_eq!(
+        (&lines[1]["verdict"], &lines[1]["findings"]),
+        (&Value::from("valid"), &Value::Array(Vec::new()))
+    );
+    assert_eq!(
+        (&lines[2]["verdict"], &lines[2]["findings"][0]["events"]),
+        (&Value::from("invalid"), &serde_json::json!([4, 5, 6, 7]))
+    );
+}
+
+#[test]
+fn check_reads_standard_input() {
+    let mut child = fencepost()
+        .args(["check", "-", "--json"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    child
+        .stdin
+        .take()
+        .expect("a pipe")
+        .write_all(INVALID.as_bytes())
+        .expect("written");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(
+        only_json(&String::from_utf8_lossy(&output.stdout))["verdict"],
+        "invalid"
+    );
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn the_register_alone_is_judged_by_its_own_model() {
+    // Nobody was granted 9: the fencing rules object, the register does not care.
+    let text = VALID.replace(
+        "\"f\":\"write\",\"lock\":\"l\",\"key\":\"k\",\"token\":1",
+        "\"f\":\"write\",\"lock\":\"l\",\"key\":\"k\",\"token\":9",
+    );
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("history.jsonl");
+    std::fs::write(&path, text).expect("written");
+    let status = |model: &str| {
+        fencepost()
+            .args(["check", "--model", model])
+            .arg(&path)
+            .output()
+            .expect("it runs")
+            .status
+            .code()
+    };
+    assert_eq!(status("fencing"), Some(1));
+    assert_eq!(status("fenced-register"), Some(0));
+}
+
+#[test]
+fn list_prints_names_first_and_one_a_line() {
+    for (what, names) in [
+        ("suites", &["default"][..]),
+        ("workloads", &["register"]),
+        (
+            "faults",
+            &["zombie", "pause", "hole", "lost-reply", "latency", "kill"],
+        ),
+        ("defects", &["unfenced", "volatile-counter", "hot-loop"]),
+        ("targets", &["local"]),
+        ("models", &["fencing", "fenced-register"]),
+        (
+            "findings",
+            &[
+                "stale-write-accepted",
+                "double-writer-in-epoch",
+                "token-regression",
+                "duplicate-token",
+                "write-without-grant",
+                "hot-retry",
+                "not-linearizable",
+            ],
+        ),
+    ] {
+        let (code, stdout, stderr) =
+            outcome(&fencepost().args(["list", what]).output().expect("it runs"));
+        assert_eq!((code, stderr.as_str()), (0, ""));
+        let listed: Vec<&str> = stdout
+            .lines()
+            .filter_map(|line| line.split_whitespace().next())
+            .collect();
+        for name in names {
+            assert!(
+                listed.contains(name),
+                "list {what} lacks {name}: {listed:?}"
+            );
+        }
+        assert!(
+            stdout
+                .lines()
+                .all(|line| line.split_whitespace().count() > 3),
+            "each line says what it is: {stdout}"
+        );
+    }
+}
+
+#[test]
+fn wrong_usage_is_one_line_and_status_64() {
+    let nowhere = "/proc/no-such-folder";
+    for (words, expected) in [
+        (&["run", "nosuch"][..], "no suite \"nosuch\""),
+        (&["run", "nosuch.toml"], "nosuch.toml: No such file"),
+        (&["run", "--defect", "nosuch"], "no defect \"nosuch\""),
+        (&["list", "suite", "nosuch"], "no built-in suite \"nosuch\""),
+        (&["check", "--model", "nosuch", "x"], "no model \"nosuch\""),
+        (&["check", nowhere], "/proc/no-such-folder: No such file"),
+    ] {
+        let (code, stdout, stderr) = outcome(&fencepost().args(words).output().expect("it runs"));
+        assert_eq!((code, stdout.as_str()), (64, ""), "{words:?}");
+        assert!(
+            stderr.starts_with("fencepost: ") && stderr.contains(expected),
+            "{stderr}"
+        );
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    }
+    for words in [
+        &["--no-such-flag"][..],
+        &["run", "--time-limit", "20"],
+        &["run", "--toxiproxy", "nowhere"],
+        &["frobnicate"],
+        &[],
+    ] {
+        assert_eq!(
+            fencepost()
+                .args(words)
+                .output()
+                .expect("it runs")
+                .status
+                .code(),
+            Some(64),
+            "{words:?}"
+        );
+    }
+    assert_eq!(
+        fencepost()
+            .arg("--help")
+            .output()
+            .expect("it runs")
+            .status
+            .code(),
+        Some(0)
+    );
+    assert_eq!(
+        fencepost()
+            .arg("--version")
+            .output()
+            .expect("it runs")
+            .status
+            .code(),
+        Some(0)
+    );
+}

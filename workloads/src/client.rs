@@ -1,0 +1,116 @@
+//! The seam that every system under test goes through: what a lock and a resource must be able to do.
+//!
+//! Behind it stands one file for each system, in `locks/` and `resources/`. A [`Lock`] or a [`Resource`] is made for
+//! one client name, with connections of its own, so that clients share nothing that a fault could join. What it
+//! promises is honesty, not success: every call is sent **at most once**, and its [`Outcome`] says no more than the
+//! answer proved. See [`Failure`] for what counts as a definite no.
+//!
+//! It does not retry, queue, cache or look at a clock to find out whether a lease still runs: all of that would be
+//! the client's own fencing, and it is the resource's that is on trial.
+//!
+//! | file | noun |
+//! |---|---|
+//! | `failure.rs` | definite or not |
+//! | `http.rs` | one client's connections to one HTTP service; why nothing is sent twice |
+
+mod failure;
+pub(crate) mod http;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use fencepost_checker::history::Token;
+use thiserror::Error;
+
+pub use failure::{Failure, Reason};
+
+/// How a call ended: what was answered, or how it failed.
+pub type Outcome<T> = Result<T, Failure>;
+
+/// A call under way.
+pub type Call<'a, T> = Pin<Box<dyn Future<Output = Outcome<T>> + Send + 'a>>;
+
+/// A lock service, as one client sees it. Calls may overlap.
+pub trait Lock: Send + Sync {
+    /// Asks for `lock` under a lease of `ttl`, and queues for it for at most `wait`.
+    fn acquire<'a>(&'a self, lock: &'a str, ttl: Duration, wait: Duration) -> Call<'a, Grant>;
+
+    /// Prolongs the lease of the hold that was granted as `token`, to `ttl` from now.
+    fn renew<'a>(&'a self, lock: &'a str, token: Token, ttl: Duration) -> Call<'a, Grant>;
+
+    /// Gives back the hold that was granted as `token`.
+    fn release<'a>(&'a self, lock: &'a str, token: Token) -> Call<'a, ()>;
+}
+
+/// A fenced resource, as one client sees it. Calls may overlap.
+pub trait Resource: Send + Sync {
+    /// Replaces the value of `key`, presenting `token`.
+    fn write<'a>(&'a self, key: &'a str, token: Token, value: &'a str) -> Call<'a, Written>;
+
+    /// Looks at `key`.
+    fn read<'a>(&'a self, key: &'a str) -> Call<'a, Reading>;
+}
+
+/// A hold on a lock, as the lock service told it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Grant {
+    /// The fencing token.
+    pub token: Token,
+    /// The lease given, where told; not always the one that was asked for.
+    pub ttl: Option<Duration>,
+}
+
+/// A write that was accepted.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Written {
+    /// The high water after it, where told.
+    pub high_water: Option<Token>,
+}
+
+/// What a key holds.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Reading {
+    /// The value; `None` where the key was never written.
+    pub value: Option<String>,
+    /// The token under which it was written, where told.
+    pub token: Option<Token>,
+    /// The key's high water, where told.
+    pub high_water: Option<Token>,
+}
+
+/// As whom to speak, to which address.
+#[derive(Clone, Copy, Debug)]
+pub struct Endpoint<'a> {
+    /// The name of the client, as the service is to hear it.
+    pub client: &'a str,
+    /// The service, or the link's proxy before it: `host:port`.
+    pub address: &'a str,
+    /// How long to wait for an answer; an acquire waits its queueing time longer. Above zero.
+    pub timeout: Duration,
+}
+
+/// Why no client could be made. Nothing was sent.
+#[derive(Debug, Error)]
+pub enum EndpointError {
+    /// Nothing is known by that name.
+    #[error("{kind:?} is no known {what}: {known} is right")]
+    UnknownKind {
+        /// `lock service` or `resource`.
+        what: &'static str,
+        /// The name that was asked for.
+        kind: String,
+        /// The names that there are.
+        known: String,
+    },
+    /// The address, or the client's name, cannot be used with this system.
+    #[error("client {client:?} cannot speak to {address:?}: {message}")]
+    Unusable {
+        /// The client's name.
+        client: String,
+        /// The address.
+        address: String,
+        /// What is wrong with them.
+        message: String,
+    },
+}

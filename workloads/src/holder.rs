@@ -1,0 +1,623 @@
+//! One client, as a pure state machine: acquire, write and renew for a while, release, begin again.
+//!
+//! It is fed by its own completions and nothing else. Time comes in as an argument and only paces it: **it never
+//! looks at a clock to find out whether its lease still runs**, and it knows nothing of other clients' grants. That
+//! is the client that fencing has to protect the resource from. A client works on two lanes at once, each of them a
+//! process of the history: renewals and reads go on beside acquires, writes and releases.
+//!
+//! ```text
+//! main   acquire ok 42 |--write--| |--write--|   |--write--| refused: stop, acquire anew
+//! side                    |--renew--|    |--read--|
+//! ```
+
+use std::time::Duration;
+
+use fencepost_checker::history::{Token, Type};
+use rand::RngExt;
+
+use crate::defects::HolderDefect;
+use crate::protocol::Response;
+use crate::seed::Stream;
+
+/// One of a client's two logical threads.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Lane {
+    /// Acquires, writes, releases.
+    Main,
+    /// Renews, reads.
+    Side,
+}
+
+/// What a client does next.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Queue for the lock.
+    Acquire {
+        /// The lease to ask for.
+        ttl: Duration,
+        /// How long to queue.
+        wait: Duration,
+    },
+    /// Prolong the lease.
+    Renew {
+        /// The token that it believes in.
+        token: Token,
+        /// The lease to ask for.
+        ttl: Duration,
+    },
+    /// Give the lock back.
+    Release {
+        /// The token that it believes in.
+        token: Token,
+    },
+    /// Write under the token.
+    Write {
+        /// Where to.
+        key: String,
+        /// The token that it believes in.
+        token: Token,
+        /// Unique within the run.
+        value: String,
+    },
+    /// Look at a key.
+    Read {
+        /// Which.
+        key: String,
+    },
+}
+
+/// Whether a lane has something to do.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Due {
+    /// At once, whatever the rate.
+    Urgent,
+    /// As soon as the rate allows, before load.
+    Control,
+    /// Load: a write of a holder, or a read.
+    Load,
+    /// Nothing before that time (since the run began).
+    At(Duration),
+    /// Nothing until something completes.
+    Idle,
+}
+
+/// How often a hot loop hits the resource before even it gives up: the load of a defect is bounded too.
+const HOT_LOOP_LIMIT: u32 = 40;
+
+/// One client's state.
+#[derive(Debug)]
+pub struct Holder {
+    client: String,
+    keys: Vec<String>,
+    lease: Duration,
+    defect: Option<HolderDefect>,
+    stream: Stream,
+    written: u64,
+    belief: Option<Belief>,
+    acquire_at: Duration,
+    busy: [bool; 2],
+    woken: Option<Option<String>>,
+    look: Option<String>,
+    hot: Option<Hot>,
+    finished: bool,
+}
+
+/// What a client thinks it holds.
+#[derive(Debug)]
+struct Belief {
+    token: Token,
+    until: Duration,
+    renew_at: Duration,
+    touched: usize,
+}
+
+/// A hot loop under way.
+#[derive(Debug)]
+struct Hot {
+    key: String,
+    token: Token,
+    left: u32,
+}
+
+impl Holder {
+    /// A client that will queue for its lock soon after the run began. `keys` are those that the lock guards.
+    ///
+    /// # Panics
+    /// When `keys` is empty.
+    #[must_use]
+    pub fn new(
+        client: String,
+        keys: Vec<String>,
+        lease: Duration,
+        defect: Option<HolderDefect>,
+        mut stream: Stream,
+    ) -> Self {
+        assert!(!keys.is_empty(), "a lock guards at least one key");
+        let acquire_at = Duration::from_millis(stream.random_range(0..100));
+        Self {
+            client,
+            keys,
+            lease,
+            defect,
+            stream,
+            written: 0,
+            belief: None,
+            acquire_at,
+            busy: [false; 2],
+            woken: None,
+            look: None,
+            hot: None,
+            finished: false,
+        }
+    }
+
+    /// The token under which it would write now.
+    #[must_use]
+    pub fn believes(&self) -> Option<Token> {
+        self.belief.as_ref().map(|belief| belief.token)
+    }
+
+    /// Whether the lane has an operation under way.
+    #[must_use]
+    pub fn is_busy(&self, lane: Lane) -> bool {
+        self.busy[lane as usize]
+    }
+
+    /// Its worker had been stopped and runs again: if it believes that it holds the lock, a write (to `key`, where
+    /// given) comes before anything else, as it would in a program that was stopped just before its write.
+    pub fn wake(&mut self, key: Option<String>) {
+        if self.belief.is_some() {
+            self.woken = Some(key);
+        }
+    }
+
+    /// It is to read `key` as soon as its side lane is free.
+    pub fn look(&mut self, key: String) {
+        self.look = Some(key);
+    }
+
+    /// No more load: from here on it only does what [`Holder::look`] asks for.
+    pub fn finish(&mut self) {
+        self.finished = true;
+        self.woken = None;
+        self.hot = None;
+    }
+
+    /// What the lane has to do at `now`.
+    #[must_use]
+    pub fn due(&self, lane: Lane, now: Duration) -> Due {
+        if self.is_busy(lane) {
+            return Due::Idle;
+        }
+        match lane {
+            Lane::Main => self.main_due(now),
+            Lane::Side => self.side_due(now),
+        }
+    }
+
+    fn main_due(&self, now: Duration) -> Due {
+        if self.finished {
+            return Due::Idle;
+        }
+        match &self.belief {
+            _ if self.hot.is_some() || self.woken.is_some() => Due::Urgent,
+            Some(belief) if belief.until <= now && belief.touched >= self.keys.len() => {
+                Due::Control
+            }
+            Some(_) => Due::Load,
+            None if self.acquire_at <= now => Due::Control,
+            None => Due::At(self.acquire_at),
+        }
+    }
+
+    fn side_due(&self, now: Duration) -> Due {
+        if self.woken.is_some() {
+            return Due::Idle;
+        }
+        if self.look.is_some() {
+            return Due::Urgent;
+        }
+        match &self.belief {
+            _ if self.finished => Due::Idle,
+            Some(belief) if belief.renew_at <= now => Due::Control,
+            Some(_) | None => Due::Load,
+        }
+    }
+
+    /// When the lane's next control action falls due, so that a driver can sleep until then.
+    #[must_use]
+    pub fn next_control(&self, lane: Lane) -> Option<Duration> {
+        if self.finished || self.is_busy(lane) {
+            return None;
+        }
+        match (lane, &self.belief) {
+            (Lane::Main, Some(belief)) => Some(belief.until),
+            (Lane::Main, None) => Some(self.acquire_at),
+            (Lane::Side, Some(belief)) => Some(belief.renew_at),
+            (Lane::Side, None) => None,
+        }
+    }
+
+    /// Takes what [`Holder::due`] announced; the lane is busy until [`Holder::completed`].
+    ///
+    /// # Panics
+    /// When the lane is busy or has nothing to do.
+    pub fn take(&mut self, lane: Lane, now: Duration) -> Action {
+        assert!(
+            !matches!(self.due(lane, now), Due::At(_) | Due::Idle),
+            "a lane is asked only when something is due"
+        );
+        let action = match lane {
+            Lane::Main => self.take_main(now),
+            Lane::Side => self.take_side(now),
+        };
+        self.busy[lane as usize] = true;
+        action
+    }
+
+    fn take_main(&mut self, now: Duration) -> Action {
+        if let Some(Hot { key, token, .. }) = &self.hot {
+            let (key, token) = (key.clone(), *token);
+            return Action::Write {
+                key,
+                token,
+                value: self.value(),
+            };
+        }
+        let woken = self.woken.take();
+        let Some(belief) = &mut self.belief else {
+            // Queues for less than a lease and for more than half of one, so that a lapsed lock finds somebody waiting.
+            let wait = self.lease.mul_f64(self.stream.random_range(0.5..0.9));
+            return Action::Acquire {
+                ttl: self.lease,
+                wait,
+            };
+        };
+        let token = belief.token;
+        if woken.is_none() && belief.until <= now && belief.touched >= self.keys.len() {
+            self.belief = None;
+            return Action::Release { token };
+        }
+        // A new holder touches every key once, in order: until then the marks of the others are its predecessor's.
+        let index = if belief.touched < self.keys.len() {
+            belief.touched
+        } else {
+            self.stream.random_range(0..self.keys.len())
+        };
+        let key = woken.flatten().unwrap_or_else(|| self.keys[index].clone());
+        belief.touched += usize::from(key == self.keys[index]);
+        Action::Write {
+            key,
+            token,
+            value: self.value(),
+        }
+    }
+
+    fn take_side(&mut self, now: Duration) -> Action {
+        if let Some(key) = self.look.take() {
+            return Action::Read { key };
+        }
+        match &self.belief {
+            Some(belief) if belief.renew_at <= now => Action::Renew {
+                token: belief.token,
+                ttl: self.lease,
+            },
+            _ => {
+                let index = self.stream.random_range(0..self.keys.len());
+                Action::Read {
+                    key: self.keys[index].clone(),
+                }
+            }
+        }
+    }
+
+    /// A value that nobody else writes: client and sequence.
+    fn value(&mut self) -> String {
+        self.written += 1;
+        format!("{}-{}", self.client, self.written)
+    }
+
+    /// What became of the lane's action. `answer` is `None` where none came.
+    pub fn completed(
+        &mut self,
+        lane: Lane,
+        action: &Action,
+        answer: Option<&Response>,
+        now: Duration,
+    ) {
+        self.busy[lane as usize] = false;
+        let kind = answer.map_or(Type::Info, |answer| answer.kind);
+        let error = answer.and_then(|answer| answer.error.as_deref());
+        match action {
+            Action::Acquire { .. } => {
+                let token = answer.and_then(|answer| answer.token);
+                self.acquired(if kind == Type::Ok { token } else { None }, error, now);
+            }
+            Action::Renew { token, .. } => self.renewed(*token, kind, error, now),
+            Action::Release { .. } => self.rest(now, 20..200),
+            Action::Write { key, token, .. } => {
+                if kind == Type::Fail && error == Some("stale-token") {
+                    self.refused(key, *token, now);
+                } else {
+                    self.hot = None;
+                }
+            }
+            Action::Read { .. } => {}
+        }
+    }
+
+    fn acquired(&mut self, token: Option<Token>, error: Option<&str>, now: Duration) {
+        match (token, error) {
+            (Some(token), _) => {
+                let hold = self.lease.mul_f64(self.stream.random_range(0.2..3.0));
+                self.belief = Some(Belief {
+                    token,
+                    until: now + hold,
+                    renew_at: now + self.lease / 3,
+                    touched: 0,
+                });
+            }
+            (None, Some("held")) => self.rest(now, 5..40),
+            (None, _) => self.rest(now, 50..150),
+        }
+    }
+
+    fn renewed(&mut self, token: Token, kind: Type, error: Option<&str>, now: Duration) {
+        let lease = self.lease;
+        let Some(belief) = self.belief.as_mut().filter(|belief| belief.token == token) else {
+            return;
+        };
+        match (kind, error) {
+            (Type::Fail, Some("not-held")) => {
+                self.belief = None;
+                self.rest(now, 5..40);
+            }
+            // An unknown renewal tells a holder nothing: it goes on, and that is what makes it dangerous.
+            _ => belief.renew_at = now + lease / if kind == Type::Ok { 3 } else { 6 },
+        }
+    }
+
+    fn refused(&mut self, key: &str, token: Token, now: Duration) {
+        if self.believes() == Some(token) {
+            self.belief = None;
+        }
+        let left = match &self.hot {
+            Some(hot) => hot.left.saturating_sub(1),
+            None if self.defect == Some(HolderDefect::HotLoop) => HOT_LOOP_LIMIT,
+            None => 0,
+        };
+        self.hot = (left > 0 && !self.finished).then(|| Hot {
+            key: key.to_owned(),
+            token,
+            left,
+        });
+        if self.hot.is_none() {
+            self.rest(now, 5..40);
+        }
+    }
+
+    /// Queues again after a pause drawn from `millis`.
+    fn rest(&mut self, now: Duration, millis: std::ops::Range<u64>) {
+        self.acquire_at = now + Duration::from_millis(self.stream.random_range(millis));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seed::Seed;
+
+    const LEASE: Duration = Duration::from_secs(1);
+    const START: Duration = Duration::from_millis(500);
+
+    fn holder(defect: Option<HolderDefect>) -> Holder {
+        Holder::new(
+            "c1".into(),
+            vec!["k".into()],
+            LEASE,
+            defect,
+            Seed(1).stream("holder/c1"),
+        )
+    }
+
+    fn ok(token: u64) -> Response {
+        Response {
+            token: Some(token.into()),
+            ..Response::new(0, Type::Ok)
+        }
+    }
+
+    fn refusal() -> Response {
+        Response {
+            high_water: Some(9_u64.into()),
+            ..Response::with_error(0, Type::Fail, "stale-token")
+        }
+    }
+
+    /// A holder that was granted `token` at `START`.
+    fn holding(token: u64, defect: Option<HolderDefect>) -> Holder {
+        let mut holder = holder(defect);
+        let acquire = holder.take(Lane::Main, START);
+        assert!(matches!(acquire, Action::Acquire { ttl: LEASE, .. }));
+        holder.completed(Lane::Main, &acquire, Some(&ok(token)), START);
+        holder
+    }
+
+    #[test]
+    fn a_grant_is_followed_by_writes_under_its_token_with_values_of_their_own() {
+        let mut holder = holding(7, None);
+        let first = holder.take(Lane::Main, START);
+        assert_eq!(
+            first,
+            Action::Write {
+                key: "k".into(),
+                token: 7_u64.into(),
+                value: "c1-1".into()
+            }
+        );
+        assert_eq!(
+            holder.due(Lane::Main, START),
+            Due::Idle,
+            "one operation at a time"
+        );
+        holder.completed(Lane::Main, &first, Some(&Response::new(0, Type::Ok)), START);
+        let second = holder.take(Lane::Main, START);
+        assert_eq!(
+            second,
+            Action::Write {
+                key: "k".into(),
+                token: 7_u64.into(),
+                value: "c1-2".into()
+            }
+        );
+    }
+
+    #[test]
+    fn a_refused_holder_stops_and_acquires_anew() {
+        let mut holder = holding(7, None);
+        let write = holder.take(Lane::Main, START);
+        holder.completed(Lane::Main, &write, Some(&refusal()), START);
+        assert_eq!(holder.believes(), None);
+        let Due::At(again) = holder.due(Lane::Main, START) else {
+            panic!("it rests before it queues again")
+        };
+        assert!(matches!(
+            holder.take(Lane::Main, again),
+            Action::Acquire { .. }
+        ));
+    }
+
+    #[test]
+    fn an_unknown_write_or_renewal_changes_nothing_in_what_it_believes() {
+        let mut holder = holding(7, None);
+        let write = holder.take(Lane::Main, START);
+        holder.completed(Lane::Main, &write, None, START);
+        let later = START + LEASE / 2;
+        let renew = holder.take(Lane::Side, later);
+        assert_eq!(
+            renew,
+            Action::Renew {
+                token: 7_u64.into(),
+                ttl: LEASE
+            }
+        );
+        holder.completed(
+            Lane::Side,
+            &renew,
+            Some(&Response::new(0, Type::Info)),
+            later,
+        );
+        assert_eq!(holder.believes(), Some(7_u64.into()));
+    }
+
+    #[test]
+    fn a_lease_that_lapsed_long_ago_is_still_believed_in() {
+        let mut holder = holding(7, None);
+        let write = holder.take(Lane::Main, START);
+        let much_later = START + 100 * LEASE;
+        holder.completed(
+            Lane::Main,
+            &write,
+            Some(&Response::new(0, Type::Ok)),
+            much_later,
+        );
+        holder.wake(None);
+        assert_eq!(holder.due(Lane::Main, much_later), Due::Urgent);
+        assert_eq!(
+            holder.due(Lane::Side, much_later),
+            Due::Idle,
+            "nothing comes before the write of a woken holder"
+        );
+        assert!(
+            matches!(holder.take(Lane::Main, much_later), Action::Write { token, .. } if token == 7_u64.into())
+        );
+    }
+
+    #[test]
+    fn a_renewal_that_is_told_not_held_ends_the_belief() {
+        let mut holder = holding(7, None);
+        let renew = holder.take(Lane::Side, START + LEASE);
+        holder.completed(
+            Lane::Side,
+            &renew,
+            Some(&Response::with_error(0, Type::Fail, "not-held")),
+            START + LEASE,
+        );
+        assert_eq!(holder.believes(), None);
+    }
+
+    #[test]
+    fn a_hold_ends_with_a_release_after_at_most_three_leases() {
+        let mut holder = holding(7, None);
+        let write = holder.take(Lane::Main, START);
+        holder.completed(Lane::Main, &write, Some(&Response::new(0, Type::Ok)), START);
+        let end = START + 3 * LEASE;
+        assert_eq!(holder.due(Lane::Main, end), Due::Control);
+        assert_eq!(
+            holder.take(Lane::Main, end),
+            Action::Release {
+                token: 7_u64.into()
+            }
+        );
+        assert_eq!(
+            holder.believes(),
+            None,
+            "a holder that is giving up writes no more"
+        );
+    }
+
+    #[test]
+    fn a_hot_loop_retries_the_refused_token_at_once_and_in_the_end_gives_up() {
+        let mut holder = holding(7, Some(HolderDefect::HotLoop));
+        let mut action = holder.take(Lane::Main, START);
+        let mut retries = 0;
+        loop {
+            holder.completed(Lane::Main, &action, Some(&refusal()), START);
+            if holder.due(Lane::Main, START) != Due::Urgent {
+                break;
+            }
+            action = holder.take(Lane::Main, START);
+            assert!(matches!(&action, Action::Write { token, .. } if *token == 7_u64.into()));
+            retries += 1;
+        }
+        assert_eq!(retries, HOT_LOOP_LIMIT);
+    }
+
+    #[test]
+    fn a_new_holder_touches_every_key_before_it_lets_go() {
+        let keys = vec!["a".to_owned(), "b".to_owned(), "c".to_owned()];
+        let mut holder = Holder::new("c1".into(), keys, LEASE, None, Seed(1).stream("holder/c1"));
+        let acquire = holder.take(Lane::Main, START);
+        holder.completed(Lane::Main, &acquire, Some(&ok(7)), START);
+        let long_after = START + 10 * LEASE;
+        let mut touched = Vec::new();
+        loop {
+            let action = holder.take(Lane::Main, long_after);
+            match &action {
+                Action::Write { key, .. } => touched.push(key.clone()),
+                Action::Release { .. } => break,
+                other => panic!("{other:?} in the middle of a hold"),
+            }
+            holder.completed(
+                Lane::Main,
+                &action,
+                Some(&Response::new(0, Type::Ok)),
+                long_after,
+            );
+        }
+        assert_eq!(touched, ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn a_finished_client_only_looks() {
+        let mut holder = holding(7, None);
+        holder.finish();
+        assert_eq!(holder.due(Lane::Main, START), Due::Idle);
+        assert_eq!(holder.due(Lane::Side, START), Due::Idle);
+        holder.look("k".into());
+        assert_eq!(
+            holder.take(Lane::Side, START),
+            Action::Read { key: "k".into() }
+        );
+    }
+}

@@ -1,0 +1,115 @@
+//! The lines between the harness and a worker: one request and one response a line, JSON, over stdin and stdout.
+//!
+//! The first line to a worker is a [`Hello`]; it needs no answer. Every other line is a [`Request`] and is answered by
+//! one [`Response`] with the same `id`, in any order: several clients run at once. What is not `ok` or a *definite*
+//! `fail` is `info`. Standard error is the worker's log.
+
+use std::collections::BTreeMap;
+
+use fencepost_checker::history::{Token, Type};
+use serde::{Deserialize, Serialize};
+
+/// The first line to a worker: `{"f":"hello","clients":["c1"],"links":{"lock":"127.0.0.1:21001"},"options":{...}}`.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Hello {
+    /// Always `hello`.
+    pub f: String,
+    /// The clients that this worker runs.
+    pub clients: Vec<String>,
+    /// Service (`lock`, `resource`) to the address of this worker's own proxy for it.
+    pub links: BTreeMap<String, String>,
+    /// What the clients need to know.
+    pub options: Options,
+}
+
+/// What a worker's clients need to know.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Options {
+    /// The kind of the lock service, as in `[lock] kind`.
+    pub lock: String,
+    /// The kind of the resource, as in `[resource] kind`.
+    pub resource: String,
+    /// How long to wait for an answer, in milliseconds; an acquire waits its `wait_ms` longer.
+    pub timeout_ms: u64,
+}
+
+/// One operation to carry out.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct Request {
+    /// Joins the response to it; never reused within a run.
+    pub id: u64,
+    /// The logical thread that is recorded as the operation's.
+    pub process: u64,
+    /// The client that carries it out.
+    pub client: String,
+    /// `acquire`, `renew`, `release`, `write` or `read`.
+    pub f: String,
+    /// The lock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lock: Option<String>,
+    /// The key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// The token to renew, release or present.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<Token>,
+    /// The value to write.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+    /// The lease to ask for, in milliseconds (acquire, renew).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl_ms: Option<u64>,
+    /// How long to queue for the lock, in milliseconds (acquire).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_ms: Option<u64>,
+}
+
+/// What became of a request.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Response {
+    /// The request's.
+    pub id: u64,
+    /// `ok`, `fail` (it definitely did not happen) or `info`.
+    #[serde(rename = "type")]
+    pub kind: Type,
+    /// The token granted or renewed; on a read, that of the value; on a write, the one presented where that was not the one asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<Token>,
+    /// The value read; absent or null: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<serde_json::Value>,
+    /// What the resource said its high water was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub high_water: Option<Token>,
+    /// `stale-token`, `held`, `token-exhausted`, `not-held`, or free text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The lease given, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl_ms: Option<u64>,
+}
+
+impl Response {
+    /// A response without any particulars.
+    #[must_use]
+    pub fn new(id: u64, kind: Type) -> Self {
+        Self {
+            id,
+            kind,
+            token: None,
+            value: None,
+            high_water: None,
+            error: None,
+            ttl_ms: None,
+        }
+    }
+
+    /// A response with an error text.
+    #[must_use]
+    pub fn with_error(id: u64, kind: Type, error: impl Into<String>) -> Self {
+        Self {
+            error: Some(error.into()),
+            ..Self::new(id, kind)
+        }
+    }
+}

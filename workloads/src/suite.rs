@@ -1,0 +1,478 @@
+//! The suite: the TOML file that fixes everything about a run.
+//!
+//! Every table and every key has a default, so that a file says only what it changes; unknown keys are errors.
+//! A file without any `[[fault]]` has the faults of the built-in suite `default`; `fault = []` has none.
+//! Values are checked while they are read, so that an error can name the line that holds it.
+
+mod built_in;
+mod error;
+mod fault;
+mod length;
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+pub use built_in::{BUILT_IN, BuiltIn, built_in};
+pub use error::SuiteError;
+pub use fault::{FAULT_KINDS, Fault, FaultKind, Link, On};
+pub use length::{Length, Span};
+
+/// Everything about a run except its seed.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Suite {
+    /// Names the folder under `results/`: letters, digits, `-`, `_` and `.`.
+    #[serde(default = "default_name")]
+    pub name: SuiteName,
+    /// One line for `fencepost list suites`.
+    #[serde(default)]
+    pub about: String,
+    /// How much, how long, how fast.
+    #[serde(default)]
+    pub run: Run,
+    /// Where the nodes live.
+    #[serde(default)]
+    pub target: Target,
+    /// The lock service.
+    #[serde(default)]
+    pub lock: Lock,
+    /// The fenced resource.
+    #[serde(default)]
+    pub resource: Resource,
+    /// The program that runs the clients.
+    #[serde(default)]
+    pub worker: Worker,
+    /// What the clients do.
+    #[serde(default)]
+    pub workload: Workload,
+    /// What is done to them meanwhile.
+    #[serde(default = "fault::default_faults")]
+    pub fault: Vec<Fault>,
+    /// What a valid run must have.
+    #[serde(default)]
+    pub expect: Expect,
+}
+
+/// `[run]`
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Run {
+    /// How long the load and the faults last; 100 ms to 24 h.
+    pub time_limit: Span,
+    /// Worker processes; 1 to 64.
+    pub workers: Count<64>,
+    /// Clients, spread over the workers; 1 to 1000.
+    pub clients: Count<1000>,
+    /// Operations a second, all clients together, or `"max"`.
+    pub rate: Rate,
+}
+
+impl Default for Run {
+    fn default() -> Self {
+        Self {
+            time_limit: Span(Duration::from_secs(20)),
+            workers: Count(5),
+            clients: Count(10),
+            rate: Rate::Hertz(200.0),
+        }
+    }
+}
+
+/// `[target]`
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Target {
+    /// What brings the nodes up.
+    pub kind: TargetKind,
+}
+
+/// Where the nodes live.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TargetKind {
+    /// Processes of this machine, on loopback.
+    #[default]
+    Local,
+}
+
+/// The targets of `fencepost list targets`: name and one line.
+pub const TARGETS: &[(&str, &str)] = &[(
+    "local",
+    "processes of this machine, on loopback, every link through the fault proxy",
+)];
+
+impl TargetKind {
+    /// The name, as written in a suite.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Local => "local",
+        }
+    }
+}
+
+/// `[lock]`
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Lock {
+    /// Which system.
+    pub kind: LockKind,
+    /// How long a grant lasts without a renewal; 50 ms to 1 h.
+    pub lease: Span,
+}
+
+impl Default for Lock {
+    fn default() -> Self {
+        Self {
+            kind: LockKind::Reference,
+            lease: Span(Duration::from_secs(1)),
+        }
+    }
+}
+
+/// The lock services that Fencepost can drive.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LockKind {
+    /// Fencepost's own lock service.
+    #[default]
+    Reference,
+}
+
+/// `[resource]`
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Resource {
+    /// Which system.
+    pub kind: ResourceKind,
+}
+
+/// The fenced resources that Fencepost can drive.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ResourceKind {
+    /// Fencepost's own fenced resource.
+    #[default]
+    Reference,
+}
+
+/// `[worker]`
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Worker {
+    /// The program and its arguments; empty is the built-in worker.
+    pub command: Vec<String>,
+    /// How long a client waits for an answer before it calls the outcome unknown; an acquire waits its queueing time longer. 10 ms to 1 min.
+    pub timeout: Span,
+}
+
+impl Default for Worker {
+    fn default() -> Self {
+        Self {
+            command: Vec::new(),
+            timeout: Span(Duration::from_millis(500)),
+        }
+    }
+}
+
+/// `[workload]`
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Workload {
+    /// Which workload.
+    pub kind: WorkloadKind,
+    /// Locks; 1 to 1000, and at most one for each client.
+    pub locks: Count<1000>,
+    /// Keys that each lock guards; 1 to 100.
+    pub keys_per_lock: Count<100>,
+}
+
+impl Default for Workload {
+    fn default() -> Self {
+        Self {
+            kind: WorkloadKind::Register,
+            locks: Count(4),
+            keys_per_lock: Count(1),
+        }
+    }
+}
+
+/// What the clients do.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WorkloadKind {
+    /// Write and read whole values under a lock.
+    #[default]
+    Register,
+}
+
+/// `[expect]`
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Expect {
+    /// Zombie writes that a valid run must have had; fewer is "unexercised". 1 to 1,000,000.
+    pub zombie_writes: Count<1_000_000>,
+}
+
+impl Default for Expect {
+    fn default() -> Self {
+        Self {
+            zombie_writes: Count(5),
+        }
+    }
+}
+
+/// A whole number from 1 to `MAX`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct Count<const MAX: u32>(pub u32);
+
+impl<'de, const MAX: u32> Deserialize<'de> for Count<MAX> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = i64::deserialize(deserializer)?;
+        u32::try_from(value)
+            .ok()
+            .filter(|value| (1..=MAX).contains(value))
+            .map(Self)
+            .ok_or_else(|| {
+                serde::de::Error::custom(format!(
+                    "{value} is out of range: a whole number from 1 to {MAX} is right"
+                ))
+            })
+    }
+}
+
+/// Operations a second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Rate {
+    /// So many, all clients together; above 0, at most 1,000,000.
+    Hertz(f64),
+    /// As many as the clients can carry out.
+    Max,
+}
+
+impl std::str::FromStr for Rate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "max" {
+            return Ok(Self::Max);
+        }
+        text.parse::<f64>()
+            .ok()
+            .filter(|hertz| *hertz >= 0.1 && *hertz <= 1_000_000.0)
+            .map(Self::Hertz)
+            .ok_or_else(|| format!("{text} is no rate: operations a second from 0.1 to 1000000, or \"max\", is right"))
+    }
+}
+
+impl std::fmt::Display for Rate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Hertz(hertz) => hertz.fmt(f),
+            Self::Max => f.write_str("max"),
+        }
+    }
+}
+
+impl Serialize for Rate {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Hertz(hertz) => serializer.serialize_f64(*hertz),
+            Self::Max => serializer.serialize_str("max"),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Rate {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Whole(i64),
+            Number(f64),
+            Text(String),
+        }
+        let text = match Written::deserialize(deserializer)? {
+            Written::Whole(number) => number.to_string(),
+            Written::Number(number) => number.to_string(),
+            Written::Text(text) => text,
+        };
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// A suite's name, fit for a folder.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct SuiteName(String);
+
+impl SuiteName {
+    /// The name as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for SuiteName {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let fit = !name.is_empty()
+            && name.len() <= 64
+            && !name.starts_with('.')
+            && name
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'));
+        if fit {
+            Ok(Self(name))
+        } else {
+            Err(serde::de::Error::custom(format!(
+                "{name:?} is no name: 1 to 64 letters, digits, '-', '_' or '.', not beginning with '.', is right"
+            )))
+        }
+    }
+}
+
+fn default_name() -> SuiteName {
+    SuiteName("custom".to_owned())
+}
+
+impl Suite {
+    /// Reads a suite; `origin` names it in errors (a path, or `built-in suite NAME`).
+    ///
+    /// # Errors
+    /// When the text is no TOML, has an unknown key, or holds a value that is out of range.
+    pub fn parse(text: &str, origin: &str) -> Result<Self, SuiteError> {
+        let suite: Self =
+            toml::from_str(text).map_err(|error| SuiteError::from_toml(&error, text, origin))?;
+        suite
+            .consistent()
+            .map_err(|(field, message)| SuiteError::in_field(origin, field, message))?;
+        Ok(suite)
+    }
+
+    /// What no single value shows: values that do not go together. Also for a suite that flags have changed.
+    ///
+    /// # Errors
+    /// The field and what would be right.
+    pub fn consistent(&self) -> Result<(), (&'static str, String)> {
+        let (clients, locks) = (self.run.clients.0, self.workload.locks.0);
+        if locks > clients {
+            return Err((
+                "workload.locks",
+                format!(
+                    "{locks} locks for {clients} clients: at most one lock for each client is right"
+                ),
+            ));
+        }
+        if self.worker.command.first().is_some_and(String::is_empty) {
+            return Err((
+                "worker.command",
+                "the program's name is empty: [\"python3\", \"my_worker.py\"] is an example"
+                    .to_owned(),
+            ));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> String {
+        Suite::parse(text, "my.toml")
+            .expect_err("a wrong suite")
+            .to_string()
+    }
+
+    #[test]
+    fn every_built_in_suite_reads_and_is_named_as_listed() {
+        for built_in in BUILT_IN {
+            assert_eq!(built_in.suite().name.as_str(), built_in.name);
+        }
+    }
+
+    #[test]
+    fn an_empty_file_is_the_default_attack_under_another_name() {
+        let default = BUILT_IN[0].suite();
+        let empty = Suite::parse("", "my.toml").expect("an empty file has every default");
+        assert_eq!(
+            empty,
+            Suite {
+                name: empty.name.clone(),
+                about: String::new(),
+                ..default
+            }
+        );
+        assert_eq!(
+            Suite::parse("fault = []", "my.toml")
+                .expect("no faults")
+                .fault,
+            []
+        );
+    }
+
+    #[test]
+    fn a_wrong_value_is_refused_with_its_line_and_what_would_be_right() {
+        let cases = [
+            (
+                "[run]\nrate = 0\n",
+                "my.toml, line 2: `rate = 0`: 0 is no rate: operations a second from 0.1 to 1000000, or \"max\", is right",
+            ),
+            (
+                "[run]\nworkers = 65\n",
+                "my.toml, line 2: `workers = 65`: 65 is out of range: a whole number from 1 to 64 is right",
+            ),
+            (
+                "[run]\ntime_limit = \"20\"\n",
+                "my.toml, line 2: `time_limit = \"20\"`: \"20\" is no duration: \"250ms\", \"2s\" or \"5m\" (from 1ms to 24h) is right",
+            ),
+            (
+                "[[fault]]\nkind = \"pause\"\nlength = \"3s..1s\"\n",
+                "my.toml, line 3: `length = \"3s..1s\"`: \"3s..1s\" is upside down: the shorter duration first, \"1s..3s\", is right",
+            ),
+            (
+                "[workload]\nlocks = 11\n",
+                "my.toml: workload.locks: 11 locks for 10 clients: at most one lock for each client is right",
+            ),
+        ];
+        for (text, message) in cases {
+            assert_eq!(refused(text), message);
+        }
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused_with_the_known_ones() {
+        let message = refused("[run]\nworker = 3\n");
+        assert!(message.starts_with("my.toml, line 2: `worker = 3`: unknown field `worker`, expected one of `time_limit`, `workers`"), "{message}");
+        assert!(!message.contains('\n'), "one line");
+    }
+
+    #[test]
+    fn a_fault_is_held_against_its_kind() {
+        assert!(
+            refused("[[fault]]\nkind = \"zombie\"\non = \"worker\"\n")
+                .contains("a zombie fault takes no `on`")
+        );
+        assert!(
+            refused("[[fault]]\nkind = \"kill\"\non = \"worker\"\n")
+                .contains("\"lock\" or \"resource\" is right")
+        );
+        assert!(
+            refused("[[fault]]\nkind = \"hole\"\ndelay = \"1s\"\n").contains("only latency does")
+        );
+    }
+
+    #[test]
+    fn a_suite_survives_being_written_and_read_again() {
+        let suite = BUILT_IN[0].suite();
+        let written = serde_json::to_string(&suite).expect("a suite is plain data");
+        assert_eq!(
+            serde_json::from_str::<Suite>(&written).expect("its own words"),
+            suite
+        );
+    }
+}

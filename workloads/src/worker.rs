@@ -1,0 +1,369 @@
+//! The worker's side of the protocol: requests in on one pipe, responses out on another.
+//!
+//! A worker is an operating-system process of its own that runs real clients, so that it alone can be stopped,
+//! killed or cut off. It carries out what it is told and nothing else: it draws nothing, remembers no tokens, and
+//! retries nothing.
+//!
+//! ```text
+//! stdin --> reader (thread) --> channel --> run loop --> one task a request --> lock, resource
+//!                                              |                    |
+//! stdout <-- one write, one flush <-- all responses that are ready <-+
+//! ```
+//!
+//! Every request is a task of one single-threaded runtime, so operations overlap but the worker uses one core. The
+//! run loop takes what is ready, answers it in one write with one flush, and only then waits. A response leaves in
+//! the order of completion, not of request.
+//!
+//! It does not outlive its input: when standard input ends, it stops at once, and what was open stays unanswered.
+
+use std::collections::HashMap;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use fencepost_checker::history::{Token, Type};
+use thiserror::Error;
+use tokio::runtime;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use crate::client::{Endpoint, EndpointError, Failure, Lock, Outcome, Reason, Resource};
+use crate::protocol::{Hello, Request, Response};
+use crate::{locks, resources};
+
+/// The longest line from the harness, in bytes, its end included.
+pub const LINE_LIMIT: usize = 1024 * 1024;
+
+/// How many requests may be read ahead of the run loop.
+const READ_AHEAD: usize = 1024;
+
+/// The most of a malformed line that is quoted, in characters.
+const QUOTE_LIMIT: usize = 200;
+
+/// Why a worker gave up. Whatever was open stays unanswered.
+#[derive(Debug, Error)]
+pub enum WorkerError {
+    /// A line that is no hello, or no request.
+    #[error("line {number} from the harness is no {expected}: {message}: {quote}")]
+    Line {
+        /// Counted from 1.
+        number: u64,
+        /// `hello` or `request`.
+        expected: &'static str,
+        /// What is wrong with it.
+        message: String,
+        /// Its beginning.
+        quote: String,
+    },
+    /// The hello names no link to a service.
+    #[error(
+        "the hello has no link {0:?}: \"links\":{{\"lock\":\"host:port\",\"resource\":\"host:port\"}} is right"
+    )]
+    Link(&'static str),
+    /// The hello's time limit is zero.
+    #[error("the hello's timeout_ms is 0: at least 1 is right")]
+    Timeout,
+    /// The hello asks for a client that cannot be made.
+    #[error(transparent)]
+    Endpoint(#[from] EndpointError),
+    /// Standard input failed.
+    #[error("cannot read requests: {0}")]
+    Input(#[source] io::Error),
+    /// Standard output failed; the harness is gone.
+    #[error("cannot write responses: {0}")]
+    Output(#[source] io::Error),
+    /// No runtime or no thread could be had.
+    #[error("cannot start: {0}")]
+    Start(#[source] io::Error),
+    /// A request made the worker panic, which is a bug of ours.
+    #[error("a request ended in a panic: {0}")]
+    Panic(#[from] tokio::task::JoinError),
+}
+
+/// Serves the harness until `stdin` ends.
+///
+/// Prints one line to standard error when it begins, and nothing for each request. A thread may stay behind in a
+/// read of `stdin` when this returns an error: the process is expected to end.
+///
+/// # Errors
+/// When the first line is no [`Hello`], it asks for what there is not, a later line is no [`Request`], or a pipe fails.
+pub fn run(
+    stdin: impl Read + Send + 'static,
+    stdout: impl Write + Send + 'static,
+) -> Result<(), WorkerError> {
+    let mut lines = Lines {
+        input: BufReader::new(stdin),
+        line: Vec::new(),
+        number: 0,
+    };
+    let Some(hello) = lines.hello()? else {
+        return Ok(());
+    };
+    let clients = clients(&hello)?;
+    eprintln!("worker: clients {}", hello.clients.join(", "));
+
+    let (sender, requests) = mpsc::channel(READ_AHEAD);
+    thread::Builder::new()
+        .name("requests".to_owned())
+        .spawn(move || read_requests(lines, &sender))
+        .map_err(WorkerError::Start)?;
+    let runtime = runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(WorkerError::Start)?;
+    let served = runtime.block_on(serve(&clients, requests, stdout));
+    // A name that is still being looked up must not hold the process back.
+    runtime.shutdown_background();
+    served
+}
+
+/// The run loop: starts what is asked for, answers what is done.
+async fn serve(
+    clients: &Clients,
+    mut requests: mpsc::Receiver<Result<Request, WorkerError>>,
+    mut stdout: impl Write,
+) -> Result<(), WorkerError> {
+    let mut open: JoinSet<Response> = JoinSet::new();
+    let mut lines = Vec::new();
+    loop {
+        tokio::select! {
+            biased;
+            Some(response) = open.join_next() => push_line(&mut lines, &response?),
+            request = requests.recv() => match request {
+                Some(request) => begin(&mut open, clients, request?),
+                None => return Ok(()),
+            },
+        }
+        while let Ok(request) = requests.try_recv() {
+            begin(&mut open, clients, request?);
+        }
+        while let Some(response) = open.try_join_next() {
+            push_line(&mut lines, &response?);
+        }
+        if !lines.is_empty() {
+            stdout
+                .write_all(&lines)
+                .and_then(|()| stdout.flush())
+                .map_err(WorkerError::Output)?;
+            lines.clear();
+        }
+    }
+}
+
+fn push_line(lines: &mut Vec<u8>, response: &Response) {
+    serde_json::to_writer(&mut *lines, response)
+        .expect("a response is plain data, and memory does not fail");
+    lines.push(b'\n');
+}
+
+/// The clients of a worker, by name.
+type Clients = HashMap<String, Arc<Client>>;
+
+/// One client: its own connections to either service.
+struct Client {
+    lock: Box<dyn Lock>,
+    resource: Box<dyn Resource>,
+}
+
+fn clients(hello: &Hello) -> Result<Clients, WorkerError> {
+    let link = |service| hello.links.get(service).ok_or(WorkerError::Link(service));
+    let (lock, resource) = (link("lock")?, link("resource")?);
+    if hello.options.timeout_ms == 0 {
+        return Err(WorkerError::Timeout);
+    }
+    let timeout = Duration::from_millis(hello.options.timeout_ms);
+    let mut clients = Clients::with_capacity(hello.clients.len());
+    for name in &hello.clients {
+        let at = |address| Endpoint {
+            client: name,
+            address,
+            timeout,
+        };
+        let client = Client {
+            lock: locks::connect(&hello.options.lock, &at(lock))?,
+            resource: resources::connect(&hello.options.resource, &at(resource))?,
+        };
+        clients.insert(name.clone(), Arc::new(client));
+    }
+    Ok(clients)
+}
+
+fn begin(open: &mut JoinSet<Response>, clients: &Clients, request: Request) {
+    let client = clients.get(&request.client).cloned();
+    open.spawn(async move {
+        let outcome = match &client {
+            Some(client) => client.carry_out(&request).await,
+            None => Err(unfit(format!(
+                "this worker runs no client {:?}",
+                request.client
+            ))),
+        };
+        response(request.id, outcome)
+    });
+}
+
+/// What an `ok` response carries.
+#[derive(Default)]
+struct Told {
+    token: Option<Token>,
+    value: Option<serde_json::Value>,
+    high_water: Option<Token>,
+    ttl: Option<Duration>,
+}
+
+impl Client {
+    async fn carry_out(&self, request: &Request) -> Outcome<Told> {
+        let lock = || needed(request, "lock", request.lock.as_deref());
+        let key = || needed(request, "key", request.key.as_deref());
+        let token = || needed(request, "token", request.token);
+        let ttl = || needed(request, "ttl_ms", request.ttl_ms).map(Duration::from_millis);
+        match request.f.as_str() {
+            "acquire" => {
+                let wait = Duration::from_millis(request.wait_ms.unwrap_or(0));
+                let grant = self.lock.acquire(lock()?, ttl()?, wait).await?;
+                Ok(Told {
+                    token: Some(grant.token),
+                    ttl: grant.ttl,
+                    ..Told::default()
+                })
+            }
+            "renew" => {
+                let grant = self.lock.renew(lock()?, token()?, ttl()?).await?;
+                Ok(Told {
+                    token: Some(grant.token),
+                    ttl: grant.ttl,
+                    ..Told::default()
+                })
+            }
+            "release" => {
+                self.lock.release(lock()?, token()?).await?;
+                Ok(Told::default())
+            }
+            "write" => {
+                let value = needed(request, "value", request.value.as_deref())?;
+                let written = self.resource.write(key()?, token()?, value).await?;
+                Ok(Told {
+                    high_water: written.high_water,
+                    ..Told::default()
+                })
+            }
+            "read" => {
+                let reading = self.resource.read(key()?).await?;
+                Ok(Told {
+                    token: reading.token,
+                    value: reading.value.map(serde_json::Value::String),
+                    high_water: reading.high_water,
+                    ttl: None,
+                })
+            }
+            other => Err(unfit(format!(
+                "{other:?} is no operation: acquire, renew, release, write or read is right"
+            ))),
+        }
+    }
+}
+
+/// A field that the operation cannot do without.
+fn needed<T>(request: &Request, field: &str, value: Option<T>) -> Outcome<T> {
+    value.ok_or_else(|| unfit(format!("{} needs the field {field:?}", request.f)))
+}
+
+/// Nothing was sent: the request itself is wrong.
+fn unfit(message: String) -> Failure {
+    Failure::Fail(Reason::Other(message))
+}
+
+fn response(id: u64, outcome: Outcome<Told>) -> Response {
+    match outcome {
+        Ok(Told {
+            token,
+            value,
+            high_water,
+            ttl,
+        }) => Response {
+            token,
+            value,
+            high_water,
+            ttl_ms: ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)),
+            ..Response::new(id, Type::Ok)
+        },
+        Err(Failure::Fail(reason)) => {
+            let high_water = match reason {
+                Reason::StaleToken { high_water } => high_water,
+                _ => None,
+            };
+            Response {
+                high_water,
+                ..Response::with_error(id, Type::Fail, reason.to_string())
+            }
+        }
+        Err(Failure::Unknown(text)) => Response::with_error(id, Type::Info, text),
+    }
+}
+
+/// The lines from the harness.
+struct Lines<R> {
+    input: BufReader<R>,
+    line: Vec<u8>,
+    /// Of the line read last, from 1.
+    number: u64,
+}
+
+impl<R: Read> Lines<R> {
+    /// The hello; `None` where the input ended before it.
+    fn hello(&mut self) -> Result<Option<Hello>, WorkerError> {
+        self.next("hello", |hello: &Hello| hello.f == "hello")
+    }
+
+    /// The next request; `None` where the input ended.
+    fn request(&mut self) -> Result<Option<Request>, WorkerError> {
+        self.next("request", |_| true)
+    }
+
+    /// A line that was cut short by the end of the input was never meant: it is not read as one.
+    fn next<T: serde::de::DeserializeOwned>(
+        &mut self,
+        expected: &'static str,
+        fits: impl FnOnce(&T) -> bool,
+    ) -> Result<Option<T>, WorkerError> {
+        self.line.clear();
+        self.number += 1;
+        let mut limited = (&mut self.input).take(LINE_LIMIT as u64);
+        limited
+            .read_until(b'\n', &mut self.line)
+            .map_err(WorkerError::Input)?;
+        let message = match self.line.split_last() {
+            Some((b'\n', line)) => match serde_json::from_slice(line) {
+                Ok(parsed) if fits(&parsed) => return Ok(Some(parsed)),
+                Ok(_) => "\"f\" is another word".to_owned(),
+                Err(error) => error.to_string(),
+            },
+            Some(_) if self.line.len() == LINE_LIMIT => {
+                format!("it is longer than {LINE_LIMIT} bytes")
+            }
+            _ => return Ok(None),
+        };
+        let text = String::from_utf8_lossy(&self.line);
+        let quote = text.trim_end().chars().take(QUOTE_LIMIT).collect();
+        Err(WorkerError::Line {
+            number: self.number,
+            expected,
+            message,
+            quote,
+        })
+    }
+}
+
+/// Reads ahead until the input ends, a line is malformed, or nobody listens any more.
+fn read_requests(
+    mut lines: Lines<impl Read>,
+    requests: &mpsc::Sender<Result<Request, WorkerError>>,
+) {
+    while let Some(request) = lines.request().transpose() {
+        let last = request.is_err();
+        if requests.blocking_send(request).is_err() || last {
+            return;
+        }
+    }
+}
