@@ -4,7 +4,7 @@ use std::net::ToSocketAddrs;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use fencepost_workloads::suite::{Rate, Span};
+use fencepost_workloads::suite::{Rate, TimeLimit};
 
 /// Proves whether a lock holder that lost its lock without knowing it can still corrupt what the lock protects.
 #[derive(Debug, Parser)]
@@ -57,7 +57,7 @@ pub struct RunArguments {
     pub target: Option<TargetName>,
     /// How long the load lasts, e.g. 20s.
     #[arg(long, value_name = "DURATION")]
-    pub time_limit: Option<Span>,
+    pub time_limit: Option<TimeLimit>,
     /// Repeat the plan of an earlier run.
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,

@@ -61,7 +61,7 @@ pub struct PlannedFault {
 /// How long a phase took.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Phase {
-    /// `set-up`, `load`, `heal`, `settle`, `final-reads`, `judge`.
+    /// `set-up`, `load` (with the healing), `settle`, `final-reads`, `take-down`, `judge`.
     pub name: String,
     /// In milliseconds.
     pub took_ms: u64,

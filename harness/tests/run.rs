@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -38,12 +39,8 @@ fn a_sound_system_is_valid_after_zombies_were_refused_and_leaves_nothing() {
     assert_eq!((code, &end["verdict"]), (0, &Value::from("valid")), "{end}");
     assert_eq!(end["troubles"], Value::Array(Vec::new()));
     assert!(
-        end["coverage"]["zombie_writes"].as_u64() >= Some(1),
+        end["coverage"]["zombie_writes_refused"].as_u64() >= Some(1),
         "{end}"
-    );
-    assert_eq!(
-        end["coverage"]["zombie_writes"],
-        end["coverage"]["zombie_writes_refused"]
     );
     for fault in ["zombie", "hole:worker-lock", "kill:lock"] {
         assert!(
@@ -233,34 +230,49 @@ fn a_worker_that_dies_ends_the_run_with_what_it_has_and_status_70() {
     );
 }
 
-/// Starts a run of a minute and waits until a zombie is on record, so that one is likely stopped at any moment.
-fn in_the_middle(out: &Path, flags: &[&str]) -> (std::process::Child, PathBuf) {
-    let suite = short_suite(out, 60, "");
-    let mut command = fencepost();
-    command
-        .arg("run")
-        .arg(&suite)
-        .args(["--seed", "4", "--json", "--out"])
-        .arg(out)
-        .args(flags);
-    let child = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("it runs");
-    let deadline = Instant::now() + Duration::from_secs(30);
-    loop {
-        let runs = std::fs::read_dir(out.join("short-local")).ok();
-        let found = runs.and_then(|mut runs| Some(runs.next()?.ok()?.path()));
-        let seen = |folder: &PathBuf| {
-            std::fs::read_to_string(folder.join("history.jsonl"))
-                .is_ok_and(|text| text.contains("\"fault\":\"zombie\""))
+/// A run of a minute that is brought to a point where a zombie is on record, so that one is likely stopped at any moment.
+struct Middle {
+    child: std::process::Child,
+    folder: PathBuf,
+}
+
+impl Middle {
+    fn of(out: &Path) -> Self {
+        let suite = short_suite(out, 60, "");
+        let mut command = fencepost();
+        command
+            .arg("run")
+            .arg(&suite)
+            .args(["--seed", "4", "--json", "--out"])
+            .arg(out);
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut middle = Self {
+            child: command.spawn().expect("it runs"),
+            folder: PathBuf::new(),
         };
-        if let Some(folder) = found.filter(seen) {
-            return (child, folder);
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while !middle.has_seen_a_zombie(out) {
+            assert!(Instant::now() < deadline, "no zombie within 30 s");
+            std::thread::sleep(Duration::from_millis(20));
         }
-        assert!(Instant::now() < deadline, "no zombie within 30 s");
-        std::thread::sleep(Duration::from_millis(20));
+        middle
+    }
+
+    fn has_seen_a_zombie(&mut self, out: &Path) -> bool {
+        let runs = std::fs::read_dir(out.join("short-local")).ok();
+        self.folder = runs
+            .and_then(|mut runs| Some(runs.next()?.ok()?.path()))
+            .unwrap_or_default();
+        let history = std::fs::read_to_string(self.folder.join("history.jsonl"));
+        history.is_ok_and(|text| text.contains("\"fault\":\"zombie\""))
+    }
+}
+
+impl Drop for Middle {
+    fn drop(&mut self) {
+        // Only a test that failed before it ended the run gets here with one that still goes on.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
@@ -273,11 +285,19 @@ fn signal(child: &std::process::Child, signal: Signal) {
 fn an_interrupt_in_the_middle_heals_judges_and_reports() {
     let _turn = turn();
     let out = tempfile::tempdir().expect("a folder");
-    let (child, folder) = in_the_middle(out.path(), &[]);
-    signal(&child, Signal::SIGINT);
-    let (code, stdout, _) = outcome(&child.wait_with_output().expect("it ends"));
-    let end = only_json(&stdout);
-    assert!(code == 0 || code == 2, "the verdict decides: {end}");
+    let mut middle = Middle::of(out.path());
+    signal(&middle.child, Signal::SIGINT);
+    let mut stdout = String::new();
+    middle
+        .child
+        .stdout
+        .take()
+        .expect("a pipe")
+        .read_to_string(&mut stdout)
+        .expect("UTF-8");
+    let code = middle.child.wait().expect("it ends").code();
+    let (end, folder) = (only_json(&stdout), &middle.folder);
+    assert!(matches!(code, Some(0 | 2)), "the verdict decides: {end}");
     assert!(folder.join("summary.md").is_file() && folder.join("verdict.json").is_file());
     assert!(
         end["ended_early"]
@@ -295,11 +315,12 @@ fn an_interrupt_in_the_middle_heals_judges_and_reports() {
 fn a_killed_harness_takes_its_nodes_with_it_and_leaves_a_history_that_checks() {
     let _turn = turn();
     let out = tempfile::tempdir().expect("a folder");
-    let (mut child, folder) = in_the_middle(out.path(), &[]);
-    signal(&child, Signal::SIGKILL);
-    child.wait().expect("it ends");
+    let mut middle = Middle::of(out.path());
+    signal(&middle.child, Signal::SIGKILL);
+    middle.child.wait().expect("it ends");
+    let folder = &middle.folder;
     let record: Value =
-        serde_json::from_str(&read(&folder, "run.json")).expect("run.json is written at the start");
+        serde_json::from_str(&read(folder, "run.json")).expect("run.json is written at the start");
     let run = record["run"].as_str().expect("an id");
     let deadline = Instant::now() + Duration::from_secs(10);
     while !left_behind(run).is_empty() && Instant::now() < deadline {
@@ -368,7 +389,6 @@ fn a_toxiproxy_of_the_users_is_driven_and_left_as_it_was_found() {
 
 /// A plain GET, with the answer's head and body.
 fn get(address: &str, path: &str) -> String {
-    use std::io::{Read, Write};
     let mut stream = std::net::TcpStream::connect(address).expect("it listens");
     write!(
         stream,

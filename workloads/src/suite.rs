@@ -54,12 +54,15 @@ pub struct Suite {
     pub expect: Expect,
 }
 
+/// How long a load may last: 100 ms to 24 h.
+pub type TimeLimit = Span<100, 86_400_000>;
+
 /// `[run]`
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Run {
     /// How long the load and the faults last; 100 ms to 24 h.
-    pub time_limit: Span,
+    pub time_limit: TimeLimit,
     /// Worker processes; 1 to 64.
     pub workers: Count<64>,
     /// Clients, spread over the workers; 1 to 1000.
@@ -119,7 +122,7 @@ pub struct Lock {
     /// Which system.
     pub kind: LockKind,
     /// How long a grant lasts without a renewal; 50 ms to 1 h.
-    pub lease: Span,
+    pub lease: Span<50, 3_600_000>,
 }
 
 impl Default for Lock {
@@ -140,6 +143,16 @@ pub enum LockKind {
     Reference,
 }
 
+impl LockKind {
+    /// The name, as written in a suite.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Reference => "reference",
+        }
+    }
+}
+
 /// `[resource]`
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields, default)]
@@ -157,6 +170,16 @@ pub enum ResourceKind {
     Reference,
 }
 
+impl ResourceKind {
+    /// The name, as written in a suite.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Reference => "reference",
+        }
+    }
+}
+
 /// `[worker]`
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields, default)]
@@ -164,7 +187,7 @@ pub struct Worker {
     /// The program and its arguments; empty is the built-in worker.
     pub command: Vec<String>,
     /// How long a client waits for an answer before it calls the outcome unknown; an acquire waits its queueing time longer. 10 ms to 1 min.
-    pub timeout: Span,
+    pub timeout: Span<10, 60_000>,
 }
 
 impl Default for Worker {
@@ -367,6 +390,18 @@ impl Suite {
                 ),
             ));
         }
+        let workers = self.run.workers.0;
+        let stranger = self
+            .fault
+            .iter()
+            .find(|fault| matches!(fault.on, Some(On::Node(number)) if number > workers));
+        if let Some(Fault { on: Some(on), .. }) = stranger {
+            let on = on.name();
+            return Err((
+                "fault.on",
+                format!("there is no {on} among {workers} workers: w1 to w{workers} is right"),
+            ));
+        }
         if self.worker.command.first().is_some_and(String::is_empty) {
             return Err((
                 "worker.command",
@@ -428,7 +463,7 @@ mod tests {
             ),
             (
                 "[run]\ntime_limit = \"20\"\n",
-                "my.toml, line 2: `time_limit = \"20\"`: \"20\" is no duration: \"250ms\", \"2s\" or \"5m\" (from 1ms to 24h) is right",
+                "my.toml, line 2: `time_limit = \"20\"`: \"20\" is no such duration: one like \"250ms\", \"2s\" or \"5m\", from 100ms to 1day, is right",
             ),
             (
                 "[[fault]]\nkind = \"pause\"\nlength = \"3s..1s\"\n",
@@ -441,6 +476,22 @@ mod tests {
         ];
         for (text, message) in cases {
             assert_eq!(refused(text), message);
+        }
+    }
+
+    #[test]
+    fn a_duration_out_of_its_range_and_a_worker_that_is_not_there_are_refused() {
+        for (text, expected) in [
+            ("[lock]\nlease = \"2h\"\n", "from 50ms to 1h"),
+            ("[worker]\ntimeout = \"5ms\"\n", "from 10ms to 1m"),
+            ("[run]\ntime_limit = \"50ms\"\n", "from 100ms to 1day"),
+            (
+                "[[fault]]\nkind = \"pause\"\non = \"w6\"\n",
+                "there is no w6 among 5 workers: w1 to w5 is right",
+            ),
+        ] {
+            let message = refused(text);
+            assert!(message.contains(expected), "{message}");
         }
     }
 

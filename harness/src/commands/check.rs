@@ -9,7 +9,7 @@ use fencepost_checker::models::MODELS;
 use fencepost_checker::verdict::Judgement;
 use fencepost_checker::{Model, judge};
 
-use crate::cli::CheckArguments;
+use crate::cli::{CheckArguments, Format};
 use crate::error::{EXIT_USAGE, HarnessError};
 use crate::report;
 
@@ -31,13 +31,13 @@ pub fn check(arguments: &CheckArguments) -> Result<u8, HarnessError> {
     })?;
     let mut worst = 0;
     for file in &arguments.files {
-        let status = match read(file) {
+        let status = match read(file, arguments.format) {
             Ok(history) => {
                 let judgement = judge(&history, model);
                 if arguments.json {
-                    print_json(file, &judgement)
+                    print_json(file, &history, &judgement)
                 } else {
-                    print_text(file, &history, &judgement)
+                    print_text(file, &history, &judgement, model)
                 }
                 judgement.verdict.exit_code()
             }
@@ -63,7 +63,7 @@ enum Unreadable {
     History(HistoryError),
 }
 
-fn read(file: &str) -> Result<History, Unreadable> {
+fn read(file: &str, format: Format) -> Result<History, Unreadable> {
     let mut bytes = Vec::new();
     let got = if file == "-" {
         std::io::stdin()
@@ -80,27 +80,44 @@ fn read(file: &str) -> Result<History, Unreadable> {
             LARGEST >> 30
         )));
     }
+    if format == Format::Auto && !looks_like_jsonl(&bytes) {
+        let message = "no format that is known: one JSON object a line, as `fencepost run` writes it, is right";
+        return Err(Unreadable::Io(message.to_owned()));
+    }
     History::read(&bytes).map_err(Unreadable::History)
+}
+
+/// The first thing in it is an object, or there is nothing.
+fn looks_like_jsonl(bytes: &[u8]) -> bool {
+    bytes
+        .iter()
+        .find(|byte| !byte.is_ascii_whitespace())
+        .is_none_or(|&first| first == b'{')
 }
 
 fn read_file(path: &Path, bytes: &mut Vec<u8>) -> std::io::Result<usize> {
     File::open(path)?.take(LARGEST).read_to_end(bytes)
 }
 
-fn print_json(file: &str, judgement: &Judgement) {
+fn print_json(file: &str, history: &History, judgement: &Judgement) {
     let line = serde_json::json!({
         "file": file,
         "verdict": judgement.verdict,
         "reason": judgement.reason,
         "findings": judgement.findings,
+        "warnings": history.warnings,
         "coverage": judgement.coverage,
         "stats": judgement.stats,
     });
     println!("{line}");
 }
 
-fn print_text(file: &str, history: &History, judgement: &Judgement) {
-    println!("{file}: {}", report::headline(judgement));
+fn print_text(file: &str, history: &History, judgement: &Judgement, model: Model) {
+    let headline = match model {
+        Model::FencedRegister => report::register_headline(judgement),
+        Model::Fencing => report::headline(judgement),
+    };
+    println!("{file}: {headline}");
     for warning in &history.warnings {
         eprintln!("{file}: {warning}");
     }

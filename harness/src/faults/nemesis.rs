@@ -157,9 +157,17 @@ impl Means {
         })
     }
 
+    /// Nodes and links that something is being done to.
+    pub fn busy_nodes(&self) -> BTreeSet<String> {
+        self.busy
+            .lock()
+            .expect("nobody panics with this lock")
+            .clone()
+    }
+
     /// Workers that something is being done to, or to one of their links.
     pub fn busy_workers(&self) -> Vec<usize> {
-        let busy = self.busy.lock().expect("nobody panics with this lock");
+        let busy = self.busy_nodes();
         let touches = |worker: &usize| {
             let name = worker_name(*worker);
             busy.iter().any(|busy| {

@@ -27,7 +27,7 @@ pub(super) async fn inject(means: &Means, planned: &PlannedFault, fault: &Fault)
         Some(On::Lock) => service(means, Service::Lock),
         Some(On::Resource) => service(means, Service::Resource),
         Some(On::Holder) => holder(means).await,
-        _ => worker(means, planned).await,
+        _ => worker(means, planned, fault).await,
     };
     let Some(victim) = victim else {
         means.skip(
@@ -98,10 +98,14 @@ async fn holder(means: &Means) -> Option<Victim<'_>> {
     }
 }
 
-/// The worker that was drawn, or the next one that is free.
-async fn worker<'a>(means: &'a Means, planned: &PlannedFault) -> Option<Victim<'a>> {
+/// The worker that was drawn, or the next one that is free; one that the suite names, and no other.
+async fn worker<'a>(means: &'a Means, planned: &PlannedFault, fault: &Fault) -> Option<Victim<'a>> {
     let drawn = planned.worker? as usize;
-    for worker in (0..means.workers).map(|step| (drawn + step) % means.workers) {
+    let choices = match fault.on {
+        Some(On::Node(_)) => 1,
+        _ => means.workers,
+    };
+    for worker in (0..choices).map(|step| (drawn + step) % means.workers) {
         let name = worker_name(worker);
         let Some(reserved) = means.reserve(std::slice::from_ref(&name)) else {
             continue;

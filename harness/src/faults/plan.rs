@@ -17,11 +17,8 @@ const MOST: usize = 100_000;
 /// Every occurrence before the time limit, in order of time. Each entry of the suite draws from a stream of its own.
 #[must_use]
 pub fn plan(suite: &Suite, seed: Seed) -> Vec<PlannedFault> {
-    let mut planned: Vec<PlannedFault> = suite
-        .fault
-        .iter()
-        .enumerate()
-        .flat_map(|(position, fault)| occurrences(suite, fault, position, seed))
+    let mut planned: Vec<PlannedFault> = (0..suite.fault.len())
+        .flat_map(|position| occurrences(suite, position, seed))
         .collect();
     planned.sort_by(|a, b| (a.at_ms, &a.label).cmp(&(b.at_ms, &b.label)));
     planned.truncate(MOST);
@@ -41,9 +38,15 @@ pub fn labels(plan: &[PlannedFault]) -> BTreeMap<String, u64> {
     labels
 }
 
-fn occurrences(suite: &Suite, fault: &Fault, position: usize, seed: Seed) -> Vec<PlannedFault> {
+fn occurrences(suite: &Suite, position: usize, seed: Seed) -> Vec<PlannedFault> {
+    let fault = &suite.fault[position];
     let label = fault.label();
-    let mut stream = seed.stream(&format!("plan/{position}/{label}"));
+    // Named by label, so that leaving other faults out moves none of these.
+    let nth = suite.fault[..position]
+        .iter()
+        .filter(|earlier| earlier.label() == label)
+        .count();
+    let mut stream = seed.stream(&format!("plan/{label}/{nth}"));
     let every = fault.every.0.as_secs_f64();
     let limit = suite.run.time_limit.0;
     let mut occurrences = Vec::new();
@@ -71,7 +74,7 @@ fn occurrences(suite: &Suite, fault: &Fault, position: usize, seed: Seed) -> Vec
 fn worker(suite: &Suite, fault: &Fault, stream: &mut impl Rng) -> Option<u32> {
     let workers = suite.run.workers.0;
     match (fault.kind, &fault.on) {
-        (FaultKind::Pause, Some(On::Node(number))) => Some((number - 1) % workers),
+        (FaultKind::Pause, Some(On::Node(number))) => Some(number - 1),
         (FaultKind::Pause, Some(On::Worker))
         | (FaultKind::Hole | FaultKind::LostReply | FaultKind::Latency, _) => {
             Some(stream.random_range(0..workers))
@@ -100,23 +103,20 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_that_is_taken_out_shifts_no_other() {
+    fn faults_that_are_taken_out_shift_no_other() {
         let whole = suite("");
-        let without_last = Suite {
-            fault: whole.fault[..whole.fault.len() - 1].to_vec(),
-            ..whole.clone()
-        };
-        let strip = |plan: Vec<PlannedFault>, label: &str| -> Vec<PlannedFault> {
-            plan.into_iter()
-                .filter(|fault| fault.label != label)
-                .map(|fault| PlannedFault { id: 0, ..fault })
-                .collect()
-        };
-        let last = whole.fault.last().expect("the default has faults").label();
-        assert_eq!(
-            strip(plan(&whole, Seed(3)), &last),
-            strip(plan(&without_last, Seed(3)), &last)
-        );
+        for kept in &whole.fault {
+            let alone = Suite {
+                fault: vec![kept.clone()],
+                ..whole.clone()
+            };
+            let of = |plan: Vec<PlannedFault>| -> Vec<PlannedFault> {
+                let label = kept.label();
+                let same = plan.into_iter().filter(|fault| fault.label == label);
+                same.map(|fault| PlannedFault { id: 0, ..fault }).collect()
+            };
+            assert_eq!(of(plan(&whole, Seed(3))), of(plan(&alone, Seed(3))));
+        }
     }
 
     #[test]

@@ -83,15 +83,26 @@ pub(super) async fn inject(means: &Means, planned: &PlannedFault) {
 
 /// A holder whose worker the conductor now holds back.
 pub(super) async fn take_holder(means: &Means) -> Option<Held> {
-    let (reply, answer) = oneshot::channel();
+    let (reply, mut answer) = oneshot::channel();
     means.wish(Wish::TakeHolder {
         avoid: means.busy_workers(),
         reply,
     });
-    tokio::select! {
-        held = tokio::time::timeout(AIM_WITHIN, answer) => held.ok()?.ok(),
+    let taken = tokio::select! {
+        held = tokio::time::timeout(AIM_WITHIN, &mut answer) => held.ok().and_then(Result::ok),
         () = means.stopped() => None,
+    };
+    if taken.is_none() {
+        // It may have been granted in the moment in which it was given up; then the worker must not stay held back.
+        answer.close();
+        if let Ok(held) = answer.try_recv() {
+            means.wish(Wish::LetGo {
+                worker: held.worker,
+                aim: None,
+            });
+        }
     }
+    taken
 }
 
 fn await_write(means: &Means, held: &Held) -> oneshot::Receiver<SeenWrite> {

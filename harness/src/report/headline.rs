@@ -26,6 +26,22 @@ pub fn headline(judgement: &Judgement) -> String {
     }
 }
 
+/// The same for a history of which only the register was judged: neither grants nor zombies count there.
+///
+/// ```text
+/// valid: 9 operations on 2 keys
+/// ```
+#[must_use]
+pub fn register_headline(judgement: &Judgement) -> String {
+    let verdict = verdict_word(judgement.verdict);
+    let (operations, keys) = (
+        counted(judgement.stats.operations, "operation"),
+        counted(judgement.stats.keys, "key"),
+    );
+    let cause = cause(judgement).map_or(String::new(), |cause| format!("{}; ", plain(&cause, 400)));
+    format!("{verdict}: {cause}{operations} on {keys}")
+}
+
 /// `valid`, `invalid` or `unknown`.
 #[must_use]
 pub fn verdict_word(verdict: Verdict) -> &'static str {

@@ -50,7 +50,7 @@ use fencepost_checker::verdict::Judgement;
 use thiserror::Error;
 
 use crate::run_record::RunRecord;
-pub use headline::headline;
+pub use headline::{headline, register_headline};
 use scene::Scene;
 use summary::Picture;
 pub use terminal::{denominators, finding_text};

@@ -26,6 +26,8 @@ use crate::clock::RunClock;
 
 /// How long the conductor waits for a holder's operations to end before it lets the holder be stopped all the same.
 const QUIET_WITHIN: Duration = Duration::from_millis(250);
+/// How long before a final read that failed is tried again.
+const BETWEEN_READS: Duration = Duration::from_millis(20);
 /// How far the pace may fall behind before what was missed is dropped.
 const CATCH_UP: Duration = Duration::from_millis(100);
 /// The share of load operations that are writes, where a holder is free to write.
@@ -331,9 +333,17 @@ impl Conductor {
             }
             again.extend(batch.into_values());
             missing = again;
+            if !missing.is_empty() {
+                tokio::time::sleep(BETWEEN_READS).await;
+            }
         }
         self.drain(Duration::from_millis(500)).await;
         missing.into_iter().map(|(_, key)| key).collect()
+    }
+
+    /// The worker that was lost since this was last asked, or since the load ended, if one was.
+    pub fn lost(&mut self) -> Option<WorkerLost> {
+        self.lost.take()
     }
 
     /// Closes the workers' standard input, which ends them.
@@ -377,23 +387,26 @@ impl Conductor {
     /// When something must happen at the latest, if no message comes before.
     fn next_event(&self) -> Duration {
         let now = self.clock.now();
+        let later = now + Duration::from_secs(1);
+        let lanes =
+            |holder: &Holder| [Lane::Main, Lane::Side].map(|lane| holder.next_control(lane));
         let control = self
             .holders
             .iter()
-            .flat_map(|holder| {
-                [
-                    holder.next_control(Lane::Main),
-                    holder.next_control(Lane::Side),
-                ]
-            })
-            .flatten();
-        let soonest = control
-            .chain(self.quieting.iter().map(|quieting| quieting.until))
+            .flat_map(lanes)
+            .flatten()
             .min()
-            .unwrap_or(now + Duration::from_secs(1));
+            .unwrap_or(later);
+        let quiet = self
+            .quieting
+            .iter()
+            .map(|quieting| quieting.until)
+            .min()
+            .unwrap_or(later);
         match self.pace.interval {
-            Some(_) => self.pace.next.max(now),
-            None => soonest.max(now + Duration::from_millis(1)),
+            // Control follows the rate too, so only what the nemesis waits for comes before the next step of it.
+            Some(_) => self.pace.next.min(quiet).max(now),
+            None => control.min(quiet).max(now + Duration::from_millis(1)),
         }
     }
 
@@ -411,9 +424,12 @@ impl Conductor {
         };
         self.pace.next = self.pace.next.max(now.saturating_sub(CATCH_UP));
         while self.pace.next <= now {
-            if let Some((client, lane)) = self.pick(now) {
-                self.hand(client, lane);
-            }
+            let Some((client, lane)) = self.pick(now) else {
+                // Nobody is free: what the rate would have allowed is lost, not saved up.
+                self.pace.next = now + interval;
+                break;
+            };
+            self.hand(client, lane);
             self.pace.next += interval;
         }
     }

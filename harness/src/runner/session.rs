@@ -26,7 +26,7 @@ use fencepost_workloads::suite::Suite;
 use fencepost_workloads::workload::Roster;
 use tokio::sync::{mpsc, watch};
 
-use super::conductor::{Conductor, Message, Score};
+use super::conductor::{Conductor, Message, Score, WorkerLost};
 use super::folder::RunFolder;
 use super::progress::Progress;
 use super::recorder::{Recorder, Writer};
@@ -128,7 +128,7 @@ pub async fn run(order: Order, interrupt: watch::Receiver<bool>) -> Result<RunEn
     };
 
     tally.enter("set-up");
-    let mut stage = Stage::set_up(&order, &record, &folder, clock, Arc::clone(&tally)).await?;
+    let mut stage = Stage::set_up(&order, &mut record, &folder, clock, Arc::clone(&tally)).await?;
     stopwatch.next("load", &mut record);
     stage.load(&order, &mut record, interrupt).await;
     stopwatch.next("settle", &mut record);
@@ -138,6 +138,9 @@ pub async fn run(order: Order, interrupt: watch::Receiver<bool>) -> Result<RunEn
         .await;
     stopwatch.next("final-reads", &mut record);
     let unread = stage.conductor.final_reads(READ_WITHIN).await;
+    if let Some(lost) = stage.conductor.lost() {
+        record.troubles.push(words_of(&lost, &stage.target));
+    }
     if !unread.is_empty() {
         record
             .troubles
@@ -148,33 +151,39 @@ pub async fn run(order: Order, interrupt: watch::Receiver<bool>) -> Result<RunEn
     stopwatch.next("judge", &mut record);
     let (history, judgement) = judge_saved(&folder)?;
     stopwatch.next("report", &mut record);
-
-    folder.write("run.json", &pretty(&record))?;
-    folder.write("verdict.json", &pretty(&judgement))?;
-    match report::render(&record, &history, &judgement) {
-        Ok(artifacts) => {
-            for artifact in artifacts {
-                folder.write(&artifact.path, &artifact.bytes)?;
-            }
-        }
-        Err(error) => {
-            record.troubles.push(format!(
-                "the report is incomplete: failed to render {error}"
-            ));
-            for artifact in error.into_artifacts() {
-                folder.write(&artifact.path, &artifact.bytes)?;
-            }
-        }
-    }
-    if let Err(error) = folder.point_latest() {
-        record.troubles.push(error.to_string());
-    }
+    save(&folder, &mut record, &history, &judgement);
     Ok(RunEnd {
         record,
         history,
         judgement,
         folder,
     })
+}
+
+/// Writes everything that follows from the history. What cannot be written is a trouble and no failure: the verdict
+/// stands, and is still to be told.
+fn save(folder: &RunFolder, record: &mut RunRecord, history: &History, judgement: &Judgement) {
+    let mut troubles = Vec::new();
+    let mut write = |name: &str, bytes: &[u8]| {
+        if let Err(error) = folder.write(name, bytes) {
+            troubles.push(error.to_string());
+        }
+    };
+    write("verdict.json", &pretty(judgement));
+    let rendered = report::render(record, history, judgement);
+    let incomplete = rendered
+        .as_ref()
+        .err()
+        .map(|error| format!("the report is incomplete: failed to render {error}"));
+    for artifact in rendered.unwrap_or_else(report::ReportError::into_artifacts) {
+        write(&artifact.path, &artifact.bytes);
+    }
+    troubles.extend(incomplete);
+    troubles.extend(folder.point_latest().err().map(|error| error.to_string()));
+    record.troubles.extend(troubles);
+    if let Err(error) = folder.write("run.json", &pretty(record)) {
+        record.troubles.push(error.to_string());
+    }
 }
 
 /// A run that has been set up.
@@ -196,7 +205,7 @@ struct Stage {
 impl Stage {
     async fn set_up(
         order: &Order,
-        record: &RunRecord,
+        record: &mut RunRecord,
         folder: &RunFolder,
         clock: RunClock,
         tally: Arc<Tally>,
@@ -213,6 +222,9 @@ impl Stage {
         };
         let mut target = LocalTarget::bring_up(local, &mut ports).await?;
         let proxies = Proxies::connect(target.proxy_api()).await?;
+        record
+            .versions
+            .insert("toxiproxy".to_owned(), proxies.version().await?);
         let (recorder, writer) = Recorder::create(
             &folder.history(),
             header(record, suite, &roster),
@@ -244,8 +256,8 @@ impl Stage {
                     .collect(),
                 links: addresses,
                 options: Options {
-                    lock: "reference".to_owned(),
-                    resource: "reference".to_owned(),
+                    lock: suite.lock.kind.name().to_owned(),
+                    resource: suite.resource.kind.name().to_owned(),
                     timeout_ms: suite.worker.timeout.as_millis(),
                 },
             };
@@ -349,14 +361,8 @@ impl Stage {
         };
         tokio::pin!(end);
         while let Err(lost) = self.conductor.load(&mut end).await {
-            let words = format!(
-                "{}: {}{}",
-                lost.worker,
-                lost.why,
-                self.target.last_words(&lost.worker)
-            );
             // The receiver lives in `end`, which has not completed.
-            let _ = lost_worker.send(words);
+            let _ = lost_worker.send(words_of(&lost, &self.target));
         }
     }
 
@@ -414,6 +420,12 @@ async fn create_proxies(
             .insert(service.name().to_owned(), listen.to_string());
     }
     Ok((names, addresses))
+}
+
+/// What happened to a worker, with the last line of its log.
+fn words_of(lost: &WorkerLost, target: &LocalTarget) -> String {
+    let WorkerLost { worker, why } = lost;
+    format!("{worker}: {why}{}", target.last_words(worker))
 }
 
 /// Completes when the history can no longer be written.

@@ -62,27 +62,17 @@ impl Node {
     /// When the node is gone, or a thread was not in state T in time.
     pub fn stop(&self) -> Result<String, String> {
         let begun = Instant::now();
-        self.signal(Signal::SIGSTOP)?;
-        let pids = self.processes();
-        until(|| {
-            pids.iter()
-                .all(|&pid| proc::is_stopped(pid) || !proc::is_alive(pid))
-                && proc::is_stopped(self.pid())
-        })
-        .then(|| {
-            let threads: usize = pids.iter().map(|&pid| proc::thread_states(pid).len()).sum();
-            format!(
-                "state T in all {threads} threads of pid {} after {}",
-                self.pid(),
-                millis(begun)
-            )
-        })
-        .ok_or_else(|| {
-            format!(
-                "pid {}: not every thread reached state T within {EVIDENCE_WITHIN:?}",
-                self.pid()
-            )
-        })
+        let pids = self.drive(Signal::SIGSTOP, |pid| {
+            proc::is_stopped(pid) || !proc::is_alive(pid)
+        })?;
+        if !proc::is_stopped(self.pid()) {
+            return Err(format!("pid {}: it is gone", self.pid()));
+        }
+        let threads: usize = pids.iter().map(|&pid| proc::thread_states(pid).len()).sum();
+        let (pid, took) = (self.pid(), millis(begun));
+        Ok(format!(
+            "state T in all {threads} threads of pid {pid} after {took}"
+        ))
     }
 
     /// Lets the node go on. `Ok` is the evidence, `Err` why there is none.
@@ -91,15 +81,17 @@ impl Node {
     /// When the node is gone, or a thread stayed in state T.
     pub fn resume(&self) -> Result<String, String> {
         let begun = Instant::now();
-        self.signal(Signal::SIGCONT)?;
-        until(|| !proc::thread_states(self.pid()).contains(&'T'))
-            .then(|| format!("state T left by pid {} after {}", self.pid(), millis(begun)))
-            .ok_or_else(|| {
-                format!(
-                    "pid {}: a thread is still in state T after {EVIDENCE_WITHIN:?}",
-                    self.pid()
-                )
-            })
+        self.drive(Signal::SIGCONT, |pid| {
+            !proc::thread_states(pid).contains(&'T')
+        })?;
+        if !proc::is_alive(self.pid()) {
+            return Err(format!("pid {}: it is gone", self.pid()));
+        }
+        Ok(format!(
+            "state T left by pid {} after {}",
+            self.pid(),
+            millis(begun)
+        ))
     }
 
     /// Kills every process of the node and reaps the leader. `Ok` is the evidence.
@@ -108,37 +100,42 @@ impl Node {
     /// When a process outlived SIGKILL for longer than evidence may take.
     pub fn kill(&mut self) -> Result<String, String> {
         let begun = Instant::now();
-        let pids = self.processes();
-        // A node that is gone already needs no signal; what matters is that none of it is left.
-        let _ = self.signal(Signal::SIGKILL);
-        let reaped = self.child.wait();
-        let gone = until(|| pids.iter().all(|&pid| !proc::is_alive(pid)));
-        match reaped {
-            Ok(status) if gone => Ok(format!(
-                "pid {} gone ({status}) after {}",
-                self.pid(),
-                millis(begun)
-            )),
-            Ok(_) => Err(format!("pid {}: a descendant outlived SIGKILL", self.pid())),
-            Err(error) => Err(format!("pid {}: {error}", self.pid())),
+        let gone = self.drive(Signal::SIGKILL, |pid| !proc::is_alive(pid));
+        // The leader is dead or was never there to be killed; waiting for it takes no time in either case.
+        let status = self.child.wait();
+        gone?;
+        let (pid, took) = (self.pid(), millis(begun));
+        match status {
+            Ok(status) => Ok(format!("pid {pid} gone ({status}) after {took}")),
+            Err(error) => Err(format!("pid {pid}: {error}")),
         }
     }
 
-    /// The group first, which is one system call and reaches nearly everything; then what left the group.
-    fn signal(&self, signal: Signal) -> Result<(), String> {
-        let leader = Pid::from_raw(self.pid());
-        killpg(leader, signal)
-            .map_err(|error| format!("pid {leader}: {signal} failed: {error}"))?;
-        for pid in proc::marked(&self.marker)
-            .into_iter()
-            .filter(|&pid| pid != self.pid())
-        {
-            match kill(Pid::from_raw(pid), signal) {
-                Ok(()) | Err(Errno::ESRCH) => {}
-                Err(error) => return Err(format!("pid {pid}: {signal} failed: {error}")),
+    /// Sends `signal` until every process of the node has `settled`; returns them. The group comes first, which is one
+    /// system call and reaches nearly everything. Then what left the group; again and again, because a process that is
+    /// being born, or is just replacing its image, shows no marker yet.
+    fn drive(&self, signal: Signal, settled: impl Fn(i32) -> bool) -> Result<Vec<i32>, String> {
+        let deadline = Instant::now() + EVIDENCE_WITHIN;
+        // A group that is gone has nobody to signal; what carries the marker is found below.
+        let _ = killpg(Pid::from_raw(self.pid()), signal);
+        loop {
+            let pids = self.processes();
+            let Some(&first) = pids.iter().find(|&&pid| !settled(pid)) else {
+                return Ok(pids);
+            };
+            if Instant::now() > deadline {
+                return Err(format!(
+                    "pid {first}: {signal} had no effect within {EVIDENCE_WITHIN:?}"
+                ));
             }
+            for &pid in pids.iter().filter(|&&pid| !settled(pid)) {
+                match kill(Pid::from_raw(pid), signal) {
+                    Ok(()) | Err(Errno::ESRCH) => {}
+                    Err(error) => return Err(format!("pid {pid}: {signal} failed: {error}")),
+                }
+            }
+            std::thread::sleep(Duration::from_micros(100));
         }
-        Ok(())
     }
 }
 
@@ -150,20 +147,6 @@ impl Drop for Node {
     }
 }
 
-/// Polls `done` closely, then gives up after [`EVIDENCE_WITHIN`].
-fn until(done: impl Fn() -> bool) -> bool {
-    let deadline = Instant::now() + EVIDENCE_WITHIN;
-    loop {
-        if done() {
-            return true;
-        }
-        if Instant::now() > deadline {
-            return false;
-        }
-        std::thread::sleep(Duration::from_micros(100));
-    }
-}
-
 fn millis(begun: Instant) -> String {
     format!("{:.1} ms", begun.elapsed().as_secs_f64() * 1e3)
 }
@@ -172,6 +155,14 @@ fn millis(begun: Instant) -> String {
 mod tests {
     use super::*;
     use crate::targets::{NodeCommand, Spawner};
+
+    fn until(done: impl Fn() -> bool) -> bool {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !done() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        done()
+    }
 
     fn node(script: &str, name: &str) -> Node {
         let marker = format!("test-{}/{name}", std::process::id());
@@ -193,8 +184,12 @@ mod tests {
     #[test]
     fn a_stop_reaches_a_child_in_a_session_of_its_own_and_a_kill_leaves_nothing() {
         let mut node = node("setsid sleep 60 & sleep 60; true", "forker");
+        // A shell that waits for a child to replace its image cannot be stopped just then: so both have to be `sleep`.
+        let asleep = |pid: &i32| {
+            std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "sleep\n")
+        };
         assert!(
-            until(|| node.processes().len() == 3),
+            until(|| node.processes().iter().filter(|pid| asleep(pid)).count() == 2),
             "sh, sleep and the sleep in its own session"
         );
         let pids = node.processes();

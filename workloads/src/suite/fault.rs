@@ -22,7 +22,7 @@ pub struct Fault {
     pub every: Span,
     /// How long it stays; drawn from the seed. A zombie ends when its successor has written, at the latest after this.
     pub length: Length,
-    /// How much a `latency` fault adds to each message.
+    /// How much a `latency` fault adds to each answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay: Option<Length>,
 }
@@ -128,7 +128,7 @@ pub enum FaultKind {
     Hole,
     /// Requests pass a link, answers do not.
     LostReply,
-    /// Every message of a link comes later.
+    /// Every answer on a link comes later.
     Latency,
     /// SIGKILL, then a restart on the same data.
     Kill,
@@ -154,7 +154,7 @@ pub const FAULT_KINDS: &[(FaultKind, &str)] = &[
     ),
     (
         FaultKind::Latency,
-        "every message on a worker's link comes later by `delay`",
+        "every answer on a worker's link to a service comes later by `delay`",
     ),
     (
         FaultKind::Kill,

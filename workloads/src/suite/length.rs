@@ -7,11 +7,11 @@ use std::time::Duration;
 use rand::{Rng, RngExt};
 use serde::{Deserialize, Serialize};
 
-/// One duration, from 1 ms to 24 h, written `250ms`, `2s`, `5m`.
+/// One duration, written `250ms`, `2s`, `5m`; from `MIN` to `MAX` milliseconds, which are 1 ms and 24 h unless said.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub struct Span(pub Duration);
+pub struct Span<const MIN: u64 = 1, const MAX: u64 = 86_400_000>(pub Duration);
 
-impl Span {
+impl<const MIN: u64, const MAX: u64> Span<MIN, MAX> {
     /// In whole milliseconds.
     #[must_use]
     pub fn as_millis(self) -> u64 {
@@ -19,19 +19,23 @@ impl Span {
     }
 }
 
-impl FromStr for Span {
+impl<const MIN: u64, const MAX: u64> FromStr for Span<MIN, MAX> {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        let range = Duration::from_millis(MIN)..=Duration::from_millis(MAX);
         humantime::parse_duration(text)
             .ok()
-            .filter(|d| (Duration::from_millis(1)..=Duration::from_secs(86_400)).contains(d))
+            .filter(|duration| range.contains(duration))
             .map(Self)
-            .ok_or_else(|| format!("{text:?} is no duration: \"250ms\", \"2s\" or \"5m\" (from 1ms to 24h) is right"))
+            .ok_or_else(|| {
+                let [min, max] = [*range.start(), *range.end()].map(humantime::format_duration);
+                format!("{text:?} is no such duration: one like \"250ms\", \"2s\" or \"5m\", from {min} to {max}, is right")
+            })
     }
 }
 
-impl fmt::Display for Span {
+impl<const MIN: u64, const MAX: u64> fmt::Display for Span<MIN, MAX> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         humantime::format_duration(self.0).fmt(f)
     }
@@ -93,21 +97,34 @@ impl fmt::Display for Length {
     }
 }
 
-macro_rules! as_text {
-    ($type:ty) => {
-        impl Serialize for $type {
-            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.collect_str(self)
-            }
-        }
-        impl<'de> Deserialize<'de> for $type {
-            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                String::deserialize(deserializer)?
-                    .parse()
-                    .map_err(serde::de::Error::custom)
-            }
-        }
-    };
+impl<const MIN: u64, const MAX: u64> Serialize for Span<MIN, MAX> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
 }
-as_text!(Span);
-as_text!(Length);
+
+impl<'de, const MIN: u64, const MAX: u64> Deserialize<'de> for Span<MIN, MAX> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        parsed(deserializer)
+    }
+}
+
+impl Serialize for Length {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Length {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        parsed(deserializer)
+    }
+}
+
+fn parsed<'de, T: FromStr<Err = String>, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    String::deserialize(deserializer)?
+        .parse()
+        .map_err(serde::de::Error::custom)
+}
