@@ -33,6 +33,12 @@ pub enum Verb {
     Check(CheckArguments),
     /// List what there is, one a line, the name first; `list suite NAME` prints a suite to start from.
     List(ListArguments),
+    /// Undo what crashed runs left: kill their processes, remove their proxies. Runs that are alive are left alone.
+    Heal(HealArguments),
+    /// Say what this machine can and cannot do, and how to get what is missing.
+    ///
+    /// Exit status: 0 when the local target can run with every fault, 70 when something it needs is missing.
+    Doctor(DoctorArguments),
     /// Serve Toxiproxy's HTTP API: the embedded fault proxy, by itself.
     Toxiproxy(ServeArguments),
     /// The reference lock service, by itself.
@@ -121,6 +127,25 @@ pub enum Format {
     Auto,
     /// One JSON object a line, as `fencepost run` writes it.
     Jsonl,
+}
+
+/// `fencepost heal`
+#[derive(Args, Debug)]
+pub struct HealArguments {
+    /// The run's id, as its folder's name ends; every crashed run if left out.
+    #[arg(value_name = "RUN")]
+    pub run: Option<String>,
+}
+
+/// `fencepost doctor`
+#[derive(Args, Debug)]
+pub struct DoctorArguments {
+    /// Also ask this Toxiproxy.
+    #[arg(long, value_name = "HOST:PORT", value_parser = resolve)]
+    pub toxiproxy: Option<std::net::SocketAddr>,
+    /// Print one JSON object and nothing else on standard output.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `fencepost list`

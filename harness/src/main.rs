@@ -7,6 +7,7 @@
 //! | [`commands`] | one verb a file |
 //! | [`runner`] | one run: load, history, phases; start at `runner/session.rs` |
 //! | [`faults`] | what is done to the system, with evidence |
+//! | [`journal`] | what a run has started and is doing, for `heal` |
 //! | [`targets`] | nodes: brought up, reached into, taken down |
 //! | [`proxies`] | the driver of any Toxiproxy |
 //! | [`report`] | pure: run, history and verdict in; text and pictures out |
@@ -17,6 +18,7 @@ mod commands;
 mod defects;
 mod error;
 mod faults;
+mod journal;
 mod machine;
 mod proxies;
 mod report;
@@ -57,6 +59,8 @@ fn dispatch(verb: &Verb) -> Result<u8, HarnessError> {
     match verb {
         Verb::Run(arguments) => commands::run::run(arguments),
         Verb::Check(arguments) => commands::check::check(arguments),
+        Verb::Heal(arguments) => commands::heal::heal(arguments),
+        Verb::Doctor(arguments) => commands::doctor::doctor(arguments),
         Verb::List(arguments) => commands::list::list(arguments),
         Verb::Toxiproxy(arguments) => commands::serve::toxiproxy(arguments),
         Verb::LockService(arguments) => commands::serve::lock_service(arguments),

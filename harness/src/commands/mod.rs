@@ -1,6 +1,8 @@
 //! The verbs, one a file. Each returns its exit status, or the failure that `main` turns into a message and a status.
 
 pub mod check;
+pub mod doctor;
+pub mod heal;
 pub mod list;
 pub mod run;
 pub mod serve;

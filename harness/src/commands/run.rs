@@ -5,14 +5,13 @@ use std::path::Path;
 use fencepost_checker::verdict::Verdict;
 use fencepost_workloads::seed::Seed;
 use fencepost_workloads::suite::{BUILT_IN, Count, Fault, Suite, built_in};
-use tokio::sync::watch;
 
 use crate::cli::RunArguments;
 use crate::defects::{Defects, catalogue};
 use crate::error::{EXIT_FAILURE, HarnessError};
 use crate::machine;
 use crate::report;
-use crate::runner::{self, Order, RunEnd};
+use crate::runner::{self, Interrupts, Order, RunEnd};
 
 /// Runs a suite, prints the verdict, and returns its exit status.
 ///
@@ -34,11 +33,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8, HarnessError> {
             what: "start a runtime",
             source,
         })?;
-    let end = runtime.block_on(async {
-        let (interrupt, interrupted) = watch::channel(false);
-        tokio::spawn(watch_signals(interrupt));
-        runner::run(order, interrupted).await
-    });
+    let end = runtime.block_on(async { runner::run(order, Interrupts::listen()).await });
     // Nothing of the run is left; what a broken pipe still holds must not keep the program.
     runtime.shutdown_background();
     let end = end?;
@@ -57,21 +52,6 @@ fn status(end: &RunEnd) -> u8 {
         _ if end.failed() => EXIT_FAILURE,
         verdict => verdict.exit_code(),
     }
-}
-
-async fn watch_signals(interrupt: watch::Sender<bool>) {
-    let Ok(mut terminate) =
-        tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
-    else {
-        return;
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = tokio::signal::ctrl_c() => {}
-    }
-    interrupt.send_replace(true);
-    // The receivers hold on to the value only while a sender lives.
-    std::future::pending::<()>().await;
 }
 
 fn order(arguments: &RunArguments) -> Result<Order, HarnessError> {

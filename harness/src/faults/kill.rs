@@ -20,6 +20,9 @@ pub(super) async fn inject(means: &Means, planned: &PlannedFault, fault: &Fault)
         means.skip(line, "something else was being done to it");
         return;
     };
+    if !means.announce(&line) {
+        return;
+    }
     let killed = on_node(means.target.service(service), |node| node.kill()).await;
     let outcome = if killed.is_ok() {
         FaultOutcome::Installed

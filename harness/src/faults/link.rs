@@ -34,6 +34,9 @@ pub(super) async fn inject(means: &Means, planned: &PlannedFault, fault: &Fault)
         return;
     };
     let line = event(planned, fault.kind, vec![name.clone()]);
+    if !means.announce(&line) {
+        return;
+    }
     let proxy = format!("fp-{}-{name}", means.run);
     let delay = Duration::from_millis(planned.delay_ms.unwrap_or(0));
     let ends = means.clock.now() + Duration::from_millis(planned.length_ms);

@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 
 use super::{kill, link, pause, zombie};
 use crate::clock::RunClock;
+use crate::journal::{Entry, Journal};
 use crate::proxies::Proxies;
 use crate::run_record::PlannedFault;
 use crate::runner::conductor::{Message, Wish};
@@ -36,6 +37,8 @@ pub struct Means {
     pub stop: watch::Receiver<bool>,
     /// How many workers there are.
     pub workers: usize,
+    /// Where a fault is written down before it begins.
+    pub journal: Arc<Journal>,
     /// For the progress line.
     pub tally: Arc<Tally>,
     /// Nodes and links to which something is being done, by name.
@@ -183,6 +186,23 @@ impl Means {
         let _ = self.conductor.send(Message::Nemesis(wish));
     }
 
+    /// Writes down that a fault is about to begin, so that it can be undone after a crash. False where that fails: then
+    /// it must not begin, which is recorded.
+    pub fn announce(&self, event: &FaultEvent) -> bool {
+        let entry = Entry::Fault {
+            id: event.id,
+            kind: event.fault.clone(),
+            on: event.on.clone(),
+        };
+        match self.journal.write(&entry) {
+            Ok(()) => true,
+            Err(error) => {
+                self.skip(event.clone(), &error.to_string());
+                false
+            }
+        }
+    }
+
     /// Records that a fault is in force.
     pub fn begin(&self, event: FaultEvent) {
         self.tally
@@ -196,6 +216,8 @@ impl Means {
     /// Records that a fault has been undone.
     pub fn end(&self, event: FaultEvent) {
         self.tally.fault_ended(event.id);
+        // Left open in the journal it is healed once more than needed, which does no harm.
+        let _ = self.journal.write(&Entry::Undone { id: event.id });
         self.recorder.fault(FaultEvent {
             phase: FaultPhase::End,
             ..event

@@ -37,6 +37,10 @@ pub(super) async fn inject(means: &Means, planned: &PlannedFault, fault: &Fault)
         return;
     };
     let line = event(planned, FaultKind::Pause, vec![victim.name.clone()]);
+    if !means.announce(&line) {
+        victim.let_go(means);
+        return;
+    }
     let stopped = on_node(Arc::clone(&victim.node), |node| node.stop()).await;
     let outcome = if stopped.is_ok() {
         FaultOutcome::Installed
@@ -51,7 +55,7 @@ pub(super) async fn inject(means: &Means, planned: &PlannedFault, fault: &Fault)
     means
         .sleep(means.clock.now() + Duration::from_millis(planned.length_ms))
         .await;
-    let resumed = on_node(victim.node, |node| node.resume()).await;
+    let resumed = on_node(Arc::clone(&victim.node), |node| node.resume()).await;
     let outcome = if resumed.is_ok() {
         outcome
     } else {
@@ -62,8 +66,15 @@ pub(super) async fn inject(means: &Means, planned: &PlannedFault, fault: &Fault)
         evidence: Some(resumed.unwrap_or_else(|why| why)),
         ..line
     });
-    if let Some(worker) = victim.worker {
-        means.wish(Wish::LetGo { worker, aim: None });
+    victim.let_go(means);
+}
+
+impl Victim<'_> {
+    /// The conductor may hand operations to it again.
+    fn let_go(&self, means: &Means) {
+        if let Some(worker) = self.worker {
+            means.wish(Wish::LetGo { worker, aim: None });
+        }
     }
 }
 

@@ -42,6 +42,13 @@ pub(super) async fn inject(means: &Means, planned: &PlannedFault) {
     line.lock = Some(held.lock_name.clone());
     line.client = Some(held.client_name.clone());
     line.token = Some(held.token);
+    if !means.announce(&line) {
+        means.wish(Wish::LetGo {
+            worker: held.worker,
+            aim: None,
+        });
+        return;
+    }
     let node = means.target.worker(held.worker);
     let stopped = on_node(std::sync::Arc::clone(&node), |node| node.stop()).await;
     let successor = await_write(means, &held);

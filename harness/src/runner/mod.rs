@@ -3,6 +3,8 @@
 //! | file | noun |
 //! |---|---|
 //! | `session.rs` | one run from plan to report: start here |
+//! | `stage.rs` | what a run stands on, from set-up to take-down |
+//! | `interrupts.rs` | Ctrl-C and SIGTERM, counted |
 //! | `conductor.rs` | hands operations to idle clients; lets the nemesis aim |
 //! | `worker_link.rs` | the pipes to one worker |
 //! | `recorder.rs` | the only writer of the history |
@@ -11,10 +13,13 @@
 
 pub mod conductor;
 mod folder;
+mod interrupts;
 mod progress;
 pub mod recorder;
 mod session;
+mod stage;
 pub mod tally;
 mod worker_link;
 
+pub use interrupts::Interrupts;
 pub use session::{Order, RunEnd, run};

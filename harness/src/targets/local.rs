@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::{Node, NodeCommand, Ports, Spawner};
 use crate::error::HarnessError;
+use crate::journal::{Entry, Journal, Process};
 
 /// How long a service may take from its start until it answers.
 const READY_WITHIN: Duration = Duration::from_secs(10);
@@ -64,6 +65,7 @@ pub struct LocalTarget {
     proxy_api: SocketAddr,
     workers: Vec<SharedNode>,
     http: reqwest::Client,
+    journal: Arc<Journal>,
     // Last: when the spawner's thread ends, the kernel kills what is left.
     spawner: Spawner,
 }
@@ -81,6 +83,8 @@ pub struct LocalPlan<'a> {
     pub resource_defect: Option<&'a str>,
     /// A Toxiproxy of the user's instead of the embedded one.
     pub toxiproxy: Option<SocketAddr>,
+    /// Where every node is written down as soon as it runs.
+    pub journal: Arc<Journal>,
 }
 
 impl LocalTarget {
@@ -118,7 +122,7 @@ impl LocalTarget {
                 log: plan.folder.join("logs").join(format!("{name}.log")),
                 piped: false,
             };
-            spawn(&spawner, name, &command).map(|node| (command, node))
+            spawn(&spawner, &plan.journal, name, &command).map(|node| (command, node))
         };
         let mut service = |service: Service, defect: Option<&str>| {
             let address = ports.claim()?;
@@ -159,6 +163,7 @@ impl LocalTarget {
             proxy_api,
             workers: Vec::new(),
             http,
+            journal: plan.journal,
             spawner,
         };
         for service in Service::ALL {
@@ -218,7 +223,7 @@ impl LocalTarget {
             log: self.folder.join("logs").join(format!("{name}.log")),
             piped: true,
         };
-        let node = spawn(&self.spawner, &name, &command)?;
+        let node = spawn(&self.spawner, &self.journal, &name, &command)?;
         self.workers.push(Arc::clone(&node));
         Ok(node)
     }
@@ -237,6 +242,7 @@ impl LocalTarget {
                 HarnessError::node(service.name(), format!("failed to start again: {error}"))
             })?;
         let node = Node::new(running.command.marker.clone(), child);
+        write_down(&self.journal, service.name(), &node)?;
         let pid = node.pid();
         *running
             .node
@@ -299,45 +305,57 @@ impl LocalTarget {
         }
     }
 
-    /// Kills every node that is left, and removes the services' data unless it is to be kept.
-    pub fn take_down(&self, keep_data: bool) {
-        let nodes = self
-            .workers
-            .iter()
-            .chain(self.services.iter().map(|service| &service.node))
-            .chain(&self.proxy);
-        for node in nodes {
+    /// Kills every node that is left, and removes the services' data unless it is to be kept. Returns what is left.
+    pub fn take_down(&self, keep_data: bool) -> Vec<String> {
+        let services = self.services.iter().map(|service| &service.node);
+        let nodes = self.workers.iter().chain(services).chain(&self.proxy);
+        let killed = nodes.map(|node| {
             let mut node = node
                 .lock()
                 .unwrap_or_else(std::sync::PoisonError::into_inner);
-            // The evidence is of no interest here: a kill that leaves something has already waited for it.
-            let _ = node.kill();
+            node.kill()
+        });
+        let mut left: Vec<String> = killed.filter_map(Result::err).collect();
+        let data = self.folder.join("data");
+        if !keep_data
+            && data.exists()
+            && let Err(error) = std::fs::remove_dir_all(&data)
+        {
+            left.push(format!("{}: {error}", data.display()));
         }
-        if !keep_data {
-            // Left-over data does no harm, and the run's result does not depend on it.
-            let _ = std::fs::remove_dir_all(self.folder.join("data"));
-        }
+        left
     }
 }
 
 impl Drop for LocalTarget {
     fn drop(&mut self) {
-        self.take_down(true);
+        // After an orderly end there is nothing left to kill. Otherwise the journal knows what this leaves.
+        let _ = self.take_down(true);
     }
 }
 
-fn spawn(spawner: &Spawner, name: &str, command: &NodeCommand) -> Result<SharedNode, HarnessError> {
+fn spawn(
+    spawner: &Spawner,
+    journal: &Journal,
+    name: &str,
+    command: &NodeCommand,
+) -> Result<SharedNode, HarnessError> {
     let child = spawner.spawn(command.clone()).map_err(|error| {
-        HarnessError::node(
-            name,
-            format!(
-                "failed to start {}: {error}",
-                command.program.to_string_lossy()
-            ),
-        )
+        let program = command.program.to_string_lossy();
+        HarnessError::node(name, format!("failed to start {program}: {error}"))
     })?;
-    Ok(Arc::new(Mutex::new(Node::new(
-        command.marker.clone(),
-        child,
-    ))))
+    let node = Node::new(command.marker.clone(), child);
+    write_down(journal, name, &node)?;
+    Ok(Arc::new(Mutex::new(node)))
+}
+
+/// Nothing is done to a node that the journal does not know.
+fn write_down(journal: &Journal, name: &str, node: &Node) -> Result<(), HarnessError> {
+    let Some(process) = Process::now(node.pid()) else {
+        return Ok(());
+    };
+    journal.write(&Entry::Node {
+        node: name.to_owned(),
+        process,
+    })
 }

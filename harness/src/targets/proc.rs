@@ -37,23 +37,54 @@ pub fn is_alive(pid: i32) -> bool {
     state(Path::new(&format!("/proc/{pid}/stat"))).is_some_and(|state| !matches!(state, 'Z' | 'X'))
 }
 
-/// Every process whose environment carries exactly `marker` (`<run>/<node>`), in no particular order.
+/// When `pid` was started, in clock ticks since the machine's boot; `None` where there is no such process.
+#[must_use]
+pub fn start_time(pid: i32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // Field 22 of proc(5), of which the first two are before the last parenthesis.
+    let rest = &text[text.rfind(')')? + 1..];
+    rest.split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
+/// Which boot of the machine this is.
+#[must_use]
+pub fn boot_id() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id")
+        .unwrap_or_default()
+        .trim()
+        .to_owned()
+}
+
+/// The run and the node that `pid` belongs to, if it carries a marker.
 ///
 /// A process that changed its environment after its start is still found: the kernel shows the one it began with.
 #[must_use]
-pub fn marked(marker: &str) -> Vec<i32> {
-    let wanted = format!("{MARKER}={marker}");
-    processes()
-        .filter(|&pid| has_variable(pid, wanted.as_bytes()))
-        .collect()
+pub fn run_of(pid: i32) -> Option<(String, String)> {
+    let environ = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let marker = environ
+        .split(|&byte| byte == 0)
+        .find_map(|entry| entry.strip_prefix(MARKER.as_bytes())?.strip_prefix(b"="))?;
+    let (run, node) = std::str::from_utf8(marker).ok()?.split_once('/')?;
+    Some((run.to_owned(), node.to_owned()))
 }
 
-fn has_variable(pid: i32, wanted: &[u8]) -> bool {
-    fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environ| {
-        environ
-            .split(|&byte| byte == 0)
-            .any(|entry| entry == wanted)
-    })
+/// Every process whose environment carries exactly `marker` (`<run>/<node>`), in no particular order.
+#[must_use]
+pub fn marked(marker: &str) -> Vec<i32> {
+    let is_it =
+        |pid: &i32| run_of(*pid).is_some_and(|(run, node)| marker == format!("{run}/{node}"));
+    processes().filter(is_it).collect()
+}
+
+/// Every process of a run with its node's name, in no particular order.
+#[must_use]
+pub fn of_run(run: &str) -> Vec<(i32, String)> {
+    let node = |pid: i32| {
+        run_of(pid)
+            .filter(|(of, _)| of == run)
+            .map(|(_, node)| (pid, node))
+    };
+    processes().filter_map(node).collect()
 }
 
 fn processes() -> impl Iterator<Item = i32> {

@@ -14,8 +14,15 @@ use serde_json::Value;
 /// The binary under test.
 pub fn fencepost() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fencepost"));
-    command.stdin(Stdio::null());
     command
+        .stdin(Stdio::null())
+        .env("XDG_STATE_HOME", state_home());
+    command
+}
+
+/// The journals of the tests' runs, apart from those of the user.
+pub fn state_home() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("state-{}", std::process::id()))
 }
 
 /// One run at a time.

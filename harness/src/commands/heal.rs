@@ -1,0 +1,316 @@
+//! `fencepost heal`: undoes what crashed runs left, and nothing else.
+//!
+//! It acts on journals whose harness no longer lives. A process is killed only if it carries the marker of exactly
+//! that run, and only through a pidfd that was opened before the marker was looked at: so a number that was given to
+//! somebody else meanwhile is never signalled. Proxies are removed by their recorded names.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use crate::cli::HealArguments;
+use crate::error::{EXIT_FAILURE, HarnessError};
+use crate::journal::{Entry, Found, Orphan, Process, find, runs, state_folder};
+use crate::proxies::{Cause, Proxies};
+use crate::targets::proc;
+
+/// How long killed processes may take to be gone.
+const GONE_WITHIN: Duration = Duration::from_secs(5);
+
+/// Heals one run, or every crashed one. Prints a line for each thing done; 0 when nothing is left.
+///
+/// # Errors
+/// When the journals cannot be read, or there is none of the run asked for.
+pub fn heal(arguments: &HealArguments) -> Result<u8, HarnessError> {
+    let state = state_folder();
+    let unreadable = |path: &Path| {
+        let path = path.to_owned();
+        move |source| HarnessError::Input { path, source }
+    };
+    let known = runs(&state).map_err(unreadable(&state))?;
+    let wanted = match &arguments.run {
+        Some(run) if known.contains(run) => vec![run.clone()],
+        Some(run) => {
+            let message = format!(
+                "no journal of a run {run:?} in {}: nothing of it is left to heal",
+                state.display()
+            );
+            return Err(HarnessError::Usage(message));
+        }
+        None => known,
+    };
+    let mut left = Vec::new();
+    let mut orphans = 0;
+    for run in wanted {
+        match find(&state, &run) {
+            Ok(Found::Alive(run)) => println!("run {run} is alive: left alone"),
+            Ok(Found::Orphan(orphan)) => {
+                orphans += 1;
+                left.extend(heal_run(orphan)?);
+            }
+            // It ended by itself between the listing and now.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(source) => return Err(unreadable(&state.join(&run))(source)),
+        }
+    }
+    if orphans == 0 {
+        println!("nothing to heal");
+    }
+    for what in &left {
+        eprintln!("fencepost: left: {what}");
+    }
+    Ok(if left.is_empty() { 0 } else { EXIT_FAILURE })
+}
+
+/// Undoes one run; returns what could not be undone.
+fn heal_run(orphan: Orphan) -> Result<Vec<String>, HarnessError> {
+    let run = orphan.run.clone();
+    let mut left = Vec::new();
+    if orphan.booted_now() {
+        left.extend(kill_processes(&run));
+        for line in orphan.reused() {
+            println!("run {run}: {line}");
+        }
+    } else {
+        println!("run {run}: the machine was booted since; no process of it can be left");
+    }
+    left.extend(remove_proxies(&run, &orphan.proxies())?);
+    if let Some(data) = orphan.data()
+        && data.is_dir()
+    {
+        match std::fs::remove_dir_all(&data) {
+            Ok(()) => println!(
+                "run {run}: removed the services' data in {}",
+                data.display()
+            ),
+            Err(error) => left.push(format!("{}: {error}", data.display())),
+        }
+    }
+    for (id, kind, on) in orphan.open_faults() {
+        println!("run {run}: fault {id} ({kind} on {on}) ended with its nodes");
+    }
+    if left.is_empty()
+        && let Err(error) = orphan.remove()
+    {
+        left.push(format!("the journal of run {run}: {error}"));
+    }
+    Ok(left)
+}
+
+impl Orphan {
+    fn booted_now(&self) -> bool {
+        let boot = self.entries.iter().find_map(|entry| match entry {
+            Entry::Run { boot_id, .. } => Some(boot_id.clone()),
+            _ => None,
+        });
+        // A journal without its first line is of this boot as far as anybody knows; the marker decides.
+        boot.is_none_or(|boot| boot == proc::boot_id())
+    }
+
+    /// Recorded numbers that another process has now.
+    fn reused(&self) -> Vec<String> {
+        let nodes = self.entries.iter().filter_map(|entry| match entry {
+            Entry::Node { node, process } => Some((node, *process)),
+            _ => None,
+        });
+        nodes
+            .filter(|(_, process)| is_reused(*process))
+            .map(|(node, Process { pid, .. })| {
+                format!("pid {pid} of {node} belongs to another process now: left alone")
+            })
+            .collect()
+    }
+
+    fn proxies(&self) -> BTreeSet<(SocketAddr, String)> {
+        let proxy = |entry: &Entry| match entry {
+            Entry::Proxy { api, name } => Some((*api, name.clone())),
+            _ => None,
+        };
+        self.entries.iter().filter_map(proxy).collect()
+    }
+
+    fn data(&self) -> Option<PathBuf> {
+        self.entries.iter().find_map(|entry| match entry {
+            Entry::Run { data, .. } => data.clone(),
+            _ => None,
+        })
+    }
+
+    fn open_faults(&self) -> Vec<(u64, String, String)> {
+        let undone = |wanted: u64| {
+            let is_it = |entry: &Entry| matches!(entry, Entry::Undone { id } if *id == wanted);
+            self.entries.iter().any(is_it)
+        };
+        let open = |entry: &Entry| match entry {
+            Entry::Fault { id, kind, on } if !undone(*id) => {
+                Some((*id, kind.clone(), on.join(", ")))
+            }
+            _ => None,
+        };
+        self.entries.iter().filter_map(open).collect()
+    }
+}
+
+/// Whether the number lives on in a process that was started at another time.
+fn is_reused(process: Process) -> bool {
+    Process::now(process.pid).is_some_and(|now| now != process)
+}
+
+/// Kills everything that carries the run's marker, again and again until nothing does.
+fn kill_processes(run: &str) -> Vec<String> {
+    let deadline = Instant::now() + GONE_WITHIN;
+    let mut told = BTreeSet::new();
+    loop {
+        let found = proc::of_run(run);
+        if found.is_empty() {
+            return Vec::new();
+        }
+        if Instant::now() > deadline {
+            return found
+                .into_iter()
+                .map(|(pid, node)| format!("pid {pid} of {node} in run {run}"))
+                .collect();
+        }
+        for (pid, node) in found {
+            match kill(run, pid) {
+                Ok(true) if told.insert(pid) => println!("run {run}: killed pid {pid} of {node}"),
+                Ok(_) => {}
+                Err(error) => return vec![format!("pid {pid} of {node} in run {run}: {error}")],
+            }
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Kills `pid` if it is of `run`. The pidfd pins the process: what is looked at afterwards is what will be signalled.
+fn kill(run: &str, pid: i32) -> std::io::Result<bool> {
+    let Some(number) = Pid::from_raw(pid) else {
+        return Ok(false);
+    };
+    let pinned = match pidfd_open(number, PidfdFlags::empty()) {
+        Ok(pinned) => pinned,
+        Err(rustix::io::Errno::SRCH) => return Ok(false),
+        Err(error) => return Err(error.into()),
+    };
+    if proc::run_of(pid).is_none_or(|(of, _)| of != run) {
+        return Ok(false);
+    }
+    match pidfd_send_signal(&pinned, Signal::KILL) {
+        Ok(()) => Ok(true),
+        Err(rustix::io::Errno::SRCH) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Deletes the recorded proxies; a server that is gone took them with it.
+fn remove_proxies(
+    run: &str,
+    proxies: &BTreeSet<(SocketAddr, String)>,
+) -> Result<Vec<String>, HarnessError> {
+    if proxies.is_empty() {
+        return Ok(Vec::new());
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|source| HarnessError::System {
+            what: "start a runtime",
+            source,
+        })?;
+    let servers: BTreeSet<SocketAddr> = proxies.iter().map(|(api, _)| *api).collect();
+    let mut left = Vec::new();
+    for api in servers {
+        let names: Vec<&String> = proxies
+            .iter()
+            .filter(|(of, _)| *of == api)
+            .map(|(_, name)| name)
+            .collect();
+        left.extend(runtime.block_on(remove_from(run, api, &names)));
+    }
+    Ok(left)
+}
+
+async fn remove_from(run: &str, api: SocketAddr, names: &[&String]) -> Vec<String> {
+    let proxies = match Proxies::connect(api).await {
+        Ok(proxies) => proxies,
+        Err(error) if std::net::TcpStream::connect(api).is_err() => {
+            println!(
+                "run {run}: no toxiproxy at {api} any longer; its proxies went with it ({error})"
+            );
+            return Vec::new();
+        }
+        Err(error) => return vec![format!("{} proxies at {api}: {error}", names.len())],
+    };
+    let mut left = Vec::new();
+    for name in names {
+        match proxies.delete(name).await {
+            Ok(()) => println!("run {run}: removed proxy {name}"),
+            // It was announced and never made, or is gone already.
+            Err(error) if matches!(error.cause, Cause::Refused { status: 404, .. }) => {}
+            Err(error) => left.push(error.to_string()),
+        }
+    }
+    left
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command};
+
+    use super::*;
+
+    fn sleeper(marker: &str) -> Child {
+        let mut command = Command::new("sleep");
+        command.arg("60").env(proc::MARKER, marker);
+        command.spawn().expect("sleep runs")
+    }
+
+    fn pid(child: &Child) -> i32 {
+        i32::try_from(child.id()).expect("a pid")
+    }
+
+    #[test]
+    fn only_processes_of_exactly_that_run_are_killed() {
+        let (run, other) = (
+            format!("aa{}", std::process::id()),
+            format!("aa{}0", std::process::id()),
+        );
+        let (mut ours, mut theirs) = (
+            sleeper(&format!("{run}/w1")),
+            sleeper(&format!("{other}/w1")),
+        );
+        let marked = |child: &Child| proc::run_of(pid(child)).is_some();
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !(marked(&ours) && marked(&theirs)) && Instant::now() < deadline {
+            std::thread::yield_now();
+        }
+        assert_eq!(kill_processes(&run), Vec::<String>::new());
+        assert!(!ours.wait().expect("reaped").success());
+        assert_eq!(
+            theirs.try_wait().expect("ours to ask"),
+            None,
+            "another run's"
+        );
+        assert_eq!(kill(&run, pid(&theirs)).ok(), Some(false));
+        theirs.kill().expect("ours to kill");
+        theirs.wait().expect("reaped");
+    }
+
+    #[test]
+    fn a_number_that_another_process_has_now_is_left_alone() {
+        let mut child = sleeper("nobody/w1");
+        let now = Process::now(pid(&child)).expect("it lives");
+        let before = Process {
+            start_time: now.start_time - 1,
+            ..now
+        };
+        assert!(is_reused(before));
+        assert!(!is_reused(now));
+        child.kill().expect("ours to kill");
+        child.wait().expect("reaped");
+        assert!(!is_reused(before), "nobody has it now");
+    }
+}

@@ -1,0 +1,282 @@
+//! The journal: what a run has started and is doing, written before it is done, so that it can be undone after a crash.
+//!
+//! One folder a run under `$XDG_STATE_HOME/fencepost/` (or `~/.local/state/fencepost/`), one JSON object a line. The
+//! live harness holds a lock on the file for as long as it lives; the kernel drops the lock when it dies, however it
+//! dies. So a journal without a lock is one whose run has crashed, and `fencepost heal` may act on it. A run that took
+//! everything down removes its journal.
+//!
+//! What it survives is the death of the harness at any moment, not a power cut: after that nothing is left to heal.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::HarnessError;
+use crate::targets::proc;
+
+const FILE: &str = "journal.jsonl";
+
+/// A line of a journal.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(tag = "entry", rename_all = "kebab-case")]
+pub enum Entry {
+    /// The first line: whose journal this is.
+    Run {
+        /// The run's id, which is in the marker of each of its processes.
+        run: String,
+        /// The harness.
+        harness: Process,
+        /// The machine's boot: after another one no process of the run can be left.
+        boot_id: String,
+        /// The services' data, unless it is to be kept.
+        data: Option<PathBuf>,
+    },
+    /// A node was started.
+    Node {
+        /// Its name.
+        node: String,
+        /// Its leader.
+        process: Process,
+    },
+    /// A proxy is about to be created on a Toxiproxy that outlives the run.
+    Proxy {
+        /// The server.
+        api: SocketAddr,
+        /// The proxy's name.
+        name: String,
+    },
+    /// A fault is about to begin.
+    Fault {
+        /// Its id in the plan.
+        id: u64,
+        /// Its kind.
+        kind: String,
+        /// What it is done to.
+        on: Vec<String>,
+    },
+    /// A fault has been undone.
+    Undone {
+        /// Its id in the plan.
+        id: u64,
+    },
+}
+
+/// A process, told apart from a later one with the same number.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Process {
+    /// The process id.
+    pub pid: i32,
+    /// Clock ticks between the machine's boot and the process's start.
+    pub start_time: u64,
+}
+
+impl Process {
+    /// The process that has `pid` now, if there is one.
+    #[must_use]
+    pub fn now(pid: i32) -> Option<Self> {
+        Some(Self {
+            pid,
+            start_time: proc::start_time(pid)?,
+        })
+    }
+}
+
+/// A live run's journal.
+#[derive(Debug)]
+pub struct Journal {
+    folder: PathBuf,
+    file: Mutex<File>,
+}
+
+impl Journal {
+    /// Opens a new journal for `run` under `state` and takes its lock.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn create(state: &Path, run: &str, data: Option<&Path>) -> Result<Self, HarnessError> {
+        let folder = state.join(run);
+        let path = folder.join(FILE);
+        let output = |source| HarnessError::Output {
+            path: path.clone(),
+            source,
+        };
+        std::fs::create_dir_all(&folder).map_err(output)?;
+        let file = File::create_new(&path).map_err(output)?;
+        file.lock().map_err(output)?;
+        let journal = Self {
+            folder,
+            file: Mutex::new(file),
+        };
+        let harness = i32::try_from(std::process::id()).expect("Linux process ids are below 2^22");
+        journal.write(&Entry::Run {
+            run: run.to_owned(),
+            harness: Process::now(harness).unwrap_or(Process {
+                pid: harness,
+                start_time: 0,
+            }),
+            boot_id: proc::boot_id(),
+            data: data.map(|data| std::path::absolute(data).unwrap_or_else(|_| data.to_owned())),
+        })?;
+        Ok(journal)
+    }
+
+    /// Writes a line. It is with the kernel when this returns, and survives the harness.
+    ///
+    /// # Errors
+    /// When it cannot be written; then what it announces must not be begun.
+    pub fn write(&self, entry: &Entry) -> Result<(), HarnessError> {
+        let mut line = serde_json::to_string(entry).expect("entries are plain data");
+        line.push('\n');
+        let mut file = self.file.lock().expect("nobody panics with this lock");
+        file.write_all(line.as_bytes())
+            .map_err(|source| HarnessError::Output {
+                path: self.folder.join(FILE),
+                source,
+            })
+    }
+
+    /// Everything has been undone: the journal goes.
+    ///
+    /// # Errors
+    /// When it cannot be removed.
+    pub fn remove(&self) -> Result<(), HarnessError> {
+        std::fs::remove_dir_all(&self.folder).map_err(|source| HarnessError::Output {
+            path: self.folder.clone(),
+            source,
+        })
+    }
+}
+
+/// The journal of a run that is no longer alive, with its lock held by us.
+#[derive(Debug)]
+pub struct Orphan {
+    /// The run's id.
+    pub run: String,
+    /// Its lines; one that was cut short is left out.
+    pub entries: Vec<Entry>,
+    folder: PathBuf,
+    _lock: File,
+}
+
+/// What stands under a run's name in the state folder.
+#[derive(Debug)]
+pub enum Found {
+    /// A crashed run.
+    Orphan(Orphan),
+    /// A run whose harness lives: not to be touched.
+    Alive(String),
+}
+
+impl Orphan {
+    /// Everything has been undone: the journal goes.
+    ///
+    /// # Errors
+    /// When it cannot be removed.
+    pub fn remove(self) -> io::Result<()> {
+        std::fs::remove_dir_all(&self.folder)
+    }
+}
+
+/// Where journals are kept.
+#[must_use]
+pub fn state_folder() -> PathBuf {
+    let set = |name: &str| {
+        std::env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
+    set("XDG_STATE_HOME")
+        .or_else(|| Some(set("HOME")?.join(".local/state")))
+        .unwrap_or_else(|| std::env::temp_dir().join("fencepost-state"))
+        .join("fencepost")
+}
+
+/// The runs whose journals are still there, in the order of their names.
+///
+/// # Errors
+/// When the folder is there and cannot be read.
+pub fn runs(state: &Path) -> io::Result<Vec<String>> {
+    let folders = match std::fs::read_dir(state) {
+        Ok(folders) => folders,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut runs: Vec<String> = folders
+        .filter_map(Result::ok)
+        .filter(|folder| folder.path().join(FILE).is_file())
+        .filter_map(|folder| folder.file_name().into_string().ok())
+        .collect();
+    runs.sort();
+    Ok(runs)
+}
+
+/// The journal of `run`.
+///
+/// # Errors
+/// When there is none, or it cannot be read.
+pub fn find(state: &Path, run: &str) -> io::Result<Found> {
+    let folder = state.join(run);
+    let lock = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(folder.join(FILE))?;
+    match lock.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Ok(Found::Alive(run.to_owned())),
+        Err(TryLockError::Error(error)) => return Err(error),
+    }
+    let text = std::fs::read_to_string(folder.join(FILE))?;
+    let entries = text
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect();
+    Ok(Found::Orphan(Orphan {
+        run: run.to_owned(),
+        entries,
+        folder,
+        _lock: lock,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_journal_is_alive_while_its_writer_is_and_an_orphan_after() {
+        let state = tempfile::tempdir().expect("a folder");
+        let journal = Journal::create(state.path(), "0a1b2c3d", Some(Path::new("results/x/data")))
+            .expect("made");
+        journal.write(&Entry::Undone { id: 7 }).expect("written");
+        assert_eq!(runs(state.path()).expect("read"), ["0a1b2c3d"]);
+        assert!(
+            matches!(find(state.path(), "0a1b2c3d"), Ok(Found::Alive(run)) if run == "0a1b2c3d")
+        );
+        drop(journal);
+        let Ok(Found::Orphan(orphan)) = find(state.path(), "0a1b2c3d") else {
+            panic!("nobody holds the lock any longer");
+        };
+        assert!(matches!(&orphan.entries[0], Entry::Run { run, .. } if run == "0a1b2c3d"));
+        assert_eq!(orphan.entries[1], Entry::Undone { id: 7 });
+        orphan.remove().expect("removed");
+        assert_eq!(runs(state.path()).expect("read"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_line_cut_short_by_the_crash_is_left_out() {
+        let state = tempfile::tempdir().expect("a folder");
+        drop(Journal::create(state.path(), "r", None).expect("made"));
+        let path = state.path().join("r").join(FILE);
+        let mut text = std::fs::read_to_string(&path).expect("read");
+        text.push_str("{\"entry\":\"undone\",\"i");
+        std::fs::write(&path, text).expect("written");
+        let Ok(Found::Orphan(orphan)) = find(state.path(), "r") else {
+            panic!("an orphan");
+        };
+        assert_eq!(orphan.entries.len(), 1);
+    }
+}
