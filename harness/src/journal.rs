@@ -12,6 +12,7 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use serde::{Deserialize, Serialize};
 
@@ -90,6 +91,7 @@ impl Process {
 pub struct Journal {
     folder: PathBuf,
     file: Mutex<File>,
+    proxies: AtomicBool,
 }
 
 impl Journal {
@@ -110,6 +112,7 @@ impl Journal {
         let journal = Self {
             folder,
             file: Mutex::new(file),
+            proxies: AtomicBool::new(false),
         };
         let harness = i32::try_from(std::process::id()).expect("Linux process ids are below 2^22");
         journal.write(&Entry::Run {
@@ -129,6 +132,9 @@ impl Journal {
     /// # Errors
     /// When it cannot be written; then what it announces must not be begun.
     pub fn write(&self, entry: &Entry) -> Result<(), HarnessError> {
+        if matches!(entry, Entry::Proxy { .. }) {
+            self.proxies.store(true, Relaxed);
+        }
         let mut line = serde_json::to_string(entry).expect("entries are plain data");
         line.push('\n');
         let mut file = self.file.lock().expect("nobody panics with this lock");
@@ -137,6 +143,12 @@ impl Journal {
                 path: self.folder.join(FILE),
                 source,
             })
+    }
+
+    /// Whether proxies were announced on a server that outlives the run.
+    #[must_use]
+    pub fn holds_proxies(&self) -> bool {
+        self.proxies.load(Relaxed)
     }
 
     /// Everything has been undone: the journal goes.

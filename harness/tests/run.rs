@@ -311,6 +311,139 @@ fn an_interrupt_in_the_middle_heals_judges_and_reports() {
     );
 }
 
+/// Starts a short run, sends `signals` at `moment` after it made its folder, and returns how it ended.
+fn interrupted_at(
+    moment: Duration,
+    signals: u32,
+) -> (Option<i32>, String, PathBuf, tempfile::TempDir) {
+    let out = tempfile::tempdir().expect("a folder");
+    let suite = short_suite(
+        out.path(),
+        2,
+        "[[fault]]\nkind = \"kill\"\non = \"lock\"\nevery = \"700ms\"\n",
+    );
+    let mut command = fencepost();
+    command
+        .arg("run")
+        .arg(&suite)
+        .args(["--seed", "4", "--json", "--out"])
+        .arg(out.path());
+    command.stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut middle = Middle {
+        child: command.spawn().expect("it runs"),
+        folder: PathBuf::new(),
+    };
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while middle.folder.as_os_str().is_empty() {
+        let runs = std::fs::read_dir(out.path().join("short-local")).ok();
+        middle.folder = runs
+            .and_then(|mut runs| Some(runs.next()?.ok()?.path()))
+            .unwrap_or_default();
+        assert!(Instant::now() < deadline, "it does not begin");
+    }
+    // Not waiting for anything: the moment itself is what is tested.
+    std::thread::sleep(moment);
+    for _ in 0..signals {
+        signal(&middle.child, Signal::SIGINT);
+        std::thread::sleep(Duration::from_millis(30));
+    }
+    let mut stdout = String::new();
+    middle
+        .child
+        .stdout
+        .take()
+        .expect("a pipe")
+        .read_to_string(&mut stdout)
+        .expect("UTF-8");
+    let code = middle.child.wait().expect("it ends").code();
+    let folder = std::mem::take(&mut middle.folder);
+    (code, stdout, folder, out)
+}
+
+#[test]
+fn an_interrupt_at_any_moment_ends_in_a_verdict_and_a_report_and_leaves_nothing() {
+    let _turn = turn();
+    // Set-up, load, faults, heal, final reads, judging; the load ends after 2 s.
+    for millis in [0, 5, 15, 40, 300, 900, 1_500, 1_990, 2_050, 2_300] {
+        for signals in [1, 2] {
+            let told = format!("{signals} signals after {millis} ms");
+            let (code, stdout, folder, _out) =
+                interrupted_at(Duration::from_millis(millis), signals);
+            let end = only_json(&stdout);
+            assert!(matches!(code, Some(0 | 2 | 70)), "{told}: {code:?} {end}");
+            assert_ne!(end["verdict"], Value::from("invalid"), "{told}: {end}");
+            if code == Some(70) {
+                let cut_short = "the final reads were cut short by a second signal";
+                assert_eq!(
+                    (signals, &end["troubles"]),
+                    (2, &serde_json::json!([cut_short])),
+                    "{told}"
+                );
+            }
+            for file in ["verdict.json", "summary.md", "run.json"] {
+                assert!(folder.join(file).is_file(), "{told}: {file}");
+            }
+            let run = end["run"].as_str().expect("an id");
+            assert_eq!(left_behind(run), Vec::<String>::new(), "{told}");
+            assert!(
+                !support::state_home().join("fencepost").join(run).exists(),
+                "{told}: a journal is left"
+            );
+        }
+    }
+}
+
+#[test]
+fn two_runs_at_once_do_not_disturb_each_other() {
+    let _turn = turn();
+    let out = tempfile::tempdir().expect("a folder");
+    let suite = short_suite(
+        out.path(),
+        5,
+        "[[fault]]\nkind = \"kill\"\non = \"resource\"\nevery = \"2s\"\n",
+    );
+    let start = |seed: &str| {
+        let mut command = fencepost();
+        command
+            .arg("run")
+            .arg(&suite)
+            .args(["--seed", seed, "--json", "--out"])
+            .arg(out.path());
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        Middle {
+            child: command.spawn().expect("it runs"),
+            folder: PathBuf::new(),
+        }
+    };
+    let ends: Vec<Value> = [start("21"), start("22")]
+        .into_iter()
+        .map(|mut run| {
+            let mut stdout = String::new();
+            run.child
+                .stdout
+                .take()
+                .expect("a pipe")
+                .read_to_string(&mut stdout)
+                .expect("UTF-8");
+            assert_eq!(
+                run.child.wait().expect("it ends").code(),
+                Some(0),
+                "{stdout}"
+            );
+            only_json(&stdout)
+        })
+        .collect();
+    assert_ne!(ends[0]["run"], ends[1]["run"]);
+    assert_ne!(ends[0]["folder"], ends[1]["folder"]);
+    for end in &ends {
+        assert_eq!(
+            (&end["verdict"], &end["troubles"]),
+            (&Value::from("valid"), &Value::Array(Vec::new())),
+            "{end}"
+        );
+    }
+}
+
 #[test]
 fn a_killed_harness_takes_its_nodes_with_it_and_leaves_a_history_that_checks() {
     let _turn = turn();

@@ -29,5 +29,5 @@ pub use fault_window::FaultWindow;
 pub use header::{Expectations, Header, LockHeader, MarkScope, Plan};
 pub use names::{Name, Names};
 pub use operation::{Function, Instant, Operation, Outcome, Token};
-pub use pairing::{Pairing, pair};
+pub use pairing::{MAX_OPEN, Pairing, pair};
 pub use recording::{History, HistoryError};

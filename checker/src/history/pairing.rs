@@ -32,6 +32,10 @@ pub fn pair(lines: impl Into<Parsed>) -> Result<History, HistoryError> {
     Ok(history)
 }
 
+/// At most so many operations may be open at once. A real history has one a thread; a file that has more is broken or
+/// made to fill the memory.
+pub const MAX_OPEN: usize = 2_000_000;
+
 /// What a process is doing, and on which line it began to.
 #[derive(Clone, Copy, Debug)]
 enum Process {
@@ -45,6 +49,7 @@ enum Process {
 pub struct Pairing {
     history: History,
     processes: HashMap<u64, Process>,
+    open: usize,
     /// Fault id to its window, while it is open.
     open_faults: HashMap<u64, usize>,
     last: Option<Instant>,
@@ -166,6 +171,13 @@ impl Pairing {
             }
             Some(Process::Idle) | None => {}
         }
+        if self.open == MAX_OPEN {
+            let message = format!(
+                "more than {MAX_OPEN} operations are open at once; one for each thread of the system is right"
+            );
+            return Err(HistoryError::new(number, Some("process"), message));
+        }
+        self.open += 1;
         let process = event.process;
         let operation = self.operation(number, event, at)?;
         let busy = Process::Busy {
@@ -238,6 +250,7 @@ impl Pairing {
                 format!("process {process} completes an operation that it did not invoke");
             return Err(HistoryError::new(number, Some("process"), message));
         };
+        self.open -= 1;
         let names = &mut self.history.names;
         let operation = &mut self.history.operations[operation];
         let invoked = function_name(operation.function, names);

@@ -60,13 +60,35 @@ pub struct HistoryError {
 }
 
 impl HistoryError {
+    /// Messages quote the file, which may hold anything: what would break the one line is escaped, and what is long cut.
     pub(crate) fn new(line: usize, field: Option<&str>, message: String) -> Self {
         Self {
             line,
-            field: field.map(str::to_owned),
-            message,
+            field: field.map(harmless),
+            message: harmless(&message),
         }
     }
+}
+
+/// At most so many characters of a message are shown.
+const LONGEST_MESSAGE: usize = 500;
+
+fn harmless(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len().min(LONGEST_MESSAGE));
+    for (position, character) in text.chars().enumerate() {
+        if position == LONGEST_MESSAGE {
+            shown.push_str(" ...");
+            break;
+        }
+        if character.is_control()
+            || matches!(character, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        {
+            shown.extend(character.escape_default());
+        } else {
+            shown.push(character);
+        }
+    }
+    shown
 }
 
 impl fmt::Display for HistoryError {

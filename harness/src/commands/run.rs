@@ -1,6 +1,9 @@
 //! `fencepost run`: the main job.
 
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::time::Duration;
 
 use fencepost_checker::verdict::Verdict;
 use fencepost_workloads::seed::Seed;
@@ -86,6 +89,20 @@ fn order(arguments: &RunArguments) -> Result<Order, HarnessError> {
         })?,
         None => Defects::default(),
     };
+    if let Some(program) = suite.worker.command.first()
+        && !can_be_started(program)
+    {
+        return Err(HarnessError::Usage(format!(
+            "worker.command: there is no program {program:?} that can be started: a path, or a name on the PATH, is right"
+        )));
+    }
+    if let Some(api) = arguments.toxiproxy
+        && let Err(error) = TcpStream::connect_timeout(&api, Duration::from_secs(2))
+    {
+        return Err(HarnessError::Usage(format!(
+            "--toxiproxy {api} does not answer ({error}): the address of a running Toxiproxy's API is right"
+        )));
+    }
     let seed = Seed(arguments.seed.unwrap_or_else(|| machine::entropy() >> 32));
     Ok(Order {
         replay: replay(arguments, seed),
@@ -176,6 +193,19 @@ fn replay(arguments: &RunArguments, seed: Seed) -> String {
         arguments.toxiproxy.map(|address| address.to_string()),
     );
     words.join(" ")
+}
+
+/// Whether there is an executable file of that name, as a shell would find it.
+fn can_be_started(program: &str) -> bool {
+    let executable = |path: &Path| {
+        std::fs::metadata(path)
+            .is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+    };
+    if program.contains('/') {
+        return executable(Path::new(program));
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| executable(&folder.join(program)))
 }
 
 /// A word as a shell takes it.
@@ -285,10 +315,9 @@ mod tests {
         assert_ne!(changed(&["--faults", "zombie"]).suite, plain.suite);
         assert_ne!(changed(&["--defect", "unfenced"]).defects, plain.defects);
         assert_ne!(changed(&["--out", "elsewhere"]).out, plain.out);
-        assert_ne!(
-            changed(&["--toxiproxy", "127.0.0.1:8474"]).toxiproxy,
-            plain.toxiproxy
-        );
+        let server = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let api = server.local_addr().expect("an address").to_string();
+        assert_ne!(changed(&["--toxiproxy", &api]).toxiproxy, plain.toxiproxy);
         assert_ne!(
             order(&arguments(&["--seed", "2"])).expect("fine").seed,
             plain.seed

@@ -85,7 +85,12 @@ where
         })?;
     runtime.block_on(async {
         let listener = TcpListener::bind(listen).await.map_err(|error| {
-            HarnessError::node(what, format!("failed to listen on {listen}: {error}"))
+            HarnessError::node(
+                what,
+                format!(
+                    "failed to listen on {listen}: {error}; a free address of this machine is right"
+                ),
+            )
         })?;
         serve(listener).await
     })?;

@@ -289,6 +289,9 @@ impl Conductor {
             .flat_map(|(lock, keys)| keys.keys.iter().map(move |key| (lock, key.clone())))
             .collect();
         while !missing.is_empty() && self.clock.now() < deadline {
+            if self.workers.iter().all(|worker| worker.link.is_none()) {
+                break;
+            }
             let mut batch: HashMap<u64, (usize, String)> = HashMap::new();
             let mut again = Vec::new();
             for (lock, key) in missing {

@@ -281,7 +281,7 @@ async fn create_proxies(
 /// it. What cannot be removed stays in the journal.
 pub(super) async fn clear_failed(order: &Order, record: &RunRecord, journal: &Journal) {
     let mut left = proc::of_run(&record.run).len();
-    if let Some(api) = order.toxiproxy {
+    if let Some(api) = order.toxiproxy.filter(|_| journal.holds_proxies()) {
         let names = proxy_names(&record.run, order.suite.run.workers.0 as usize);
         left += match Proxies::connect(api).await {
             Ok(proxies) => delete_proxies(&names, &proxies).await.len(),

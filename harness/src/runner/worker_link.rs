@@ -15,6 +15,9 @@ use crate::error::HarnessError;
 /// A longer line from a worker is an error, not a reason to fill the memory.
 const LINE_LIMIT: u64 = 1 << 20;
 
+/// More blank lines in a row are a flood.
+const BLANK_LIMIT: u32 = 1_000;
+
 /// What a worker's pipes tell the conductor.
 #[derive(Debug)]
 pub enum FromWorker {
@@ -99,6 +102,7 @@ async fn read_answers(
 ) -> String {
     let mut reader = BufReader::with_capacity(1 << 16, stdout);
     let mut line = Vec::new();
+    let mut blank = 0;
     loop {
         line.clear();
         match (&mut reader)
@@ -116,8 +120,13 @@ async fn read_answers(
             Err(error) => return format!("its standard output broke: {error}"),
         }
         if line.iter().all(u8::is_ascii_whitespace) {
+            blank += 1;
+            if blank > BLANK_LIMIT {
+                return format!("wrote {blank} blank lines in a row: one response a line is right");
+            }
             continue;
         }
+        blank = 0;
         let response: Response = match serde_json::from_slice(&line) {
             Ok(response) => response,
             Err(error) => {
