@@ -25,6 +25,7 @@ mod report;
 mod run_record;
 mod runner;
 mod targets;
+mod terminal;
 
 use std::process::ExitCode;
 
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         Err(error) => {
             // Help and version are no errors; clap's own status for wrong usage would be ours for "unknown".
             let status = if error.use_stderr() { EXIT_USAGE } else { 0 };
+            // A terminal that has gone away is no reason to end otherwise.
             let _ = error.print();
             return status.into();
         }
@@ -49,7 +51,7 @@ fn main() -> ExitCode {
     match dispatch(&cli.verb) {
         Ok(status) => status.into(),
         Err(error) => {
-            eprintln!("fencepost: {error}");
+            terminal::complain(&error);
             error.exit_code().into()
         }
     }

@@ -141,6 +141,33 @@ fn check_reads_standard_input() {
 }
 
 #[test]
+fn a_reader_that_goes_away_changes_no_exit_status() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [_, invalid, broken] = files(&folder);
+    for (words, status) in [
+        (vec!["check", &invalid], 1),
+        (vec!["check", "--json", &invalid], 1),
+        (vec!["check", "--json", &broken], 64),
+        (vec!["list", "findings"], 0),
+        (vec!["run", "nosuch"], 64),
+    ] {
+        let mut command = fencepost();
+        let mut child = command
+            .args(&words)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it runs");
+        drop((child.stdout.take(), child.stderr.take()));
+        assert_eq!(
+            child.wait().expect("it ends").code(),
+            Some(status),
+            "{words:?}"
+        );
+    }
+}
+
+#[test]
 fn the_register_alone_is_judged_by_its_own_model() {
     // Nobody was granted 9: the fencing rules object, the register does not care.
     let text = VALID.replace(

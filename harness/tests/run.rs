@@ -394,6 +394,49 @@ fn an_interrupt_at_any_moment_ends_in_a_verdict_and_a_report_and_leaves_nothing(
 }
 
 #[test]
+fn a_service_that_dies_by_itself_is_a_trouble_and_no_verdict() {
+    let _turn = turn();
+    let out = tempfile::tempdir().expect("a folder");
+    let mut middle = Middle::of(out.path());
+    let record: Value = serde_json::from_str(&read(&middle.folder, "run.json")).expect("JSON");
+    let marker = format!(
+        "FENCEPOST_RUN={}/lock",
+        record["run"].as_str().expect("an id")
+    );
+    let lock = std::fs::read_dir("/proc")
+        .expect("a Linux machine")
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok())
+        .find(|pid| {
+            let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environ
+                .split(|&byte| byte == 0)
+                .any(|variable| variable == marker.as_bytes())
+        });
+    let lock = nix::unistd::Pid::from_raw(lock.expect("the lock service runs"));
+    nix::sys::signal::kill(lock, Signal::SIGKILL).expect("it is ours");
+    let mut stdout = String::new();
+    middle
+        .child
+        .stdout
+        .take()
+        .expect("a pipe")
+        .read_to_string(&mut stdout)
+        .expect("UTF-8");
+    assert_eq!(
+        middle.child.wait().expect("it ends").code(),
+        Some(70),
+        "{stdout}"
+    );
+    let trouble = only_json(&stdout)["troubles"][0].clone();
+    assert!(
+        trouble
+            .as_str()
+            .is_some_and(|trouble| trouble.starts_with("lock: ended by itself with signal: 9")),
+        "{trouble}"
+    );
+}
+
+#[test]
 fn two_runs_at_once_do_not_disturb_each_other() {
     let _turn = turn();
     let out = tempfile::tempdir().expect("a folder");

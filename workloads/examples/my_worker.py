@@ -46,7 +46,7 @@ def carry_out(r):
     with stdout_turn:  # a line is never torn by another thread's, and leaves at once
         print(json.dumps({"id": r["id"], "type": kind, **told}), flush=True)
 
-pool = ThreadPoolExecutor(2 * len(hello["clients"]))  # a client's renewals go on beside its writes
+pool = ThreadPoolExecutor(2 * len(hello["clients"]) + 1)  # a client's renewals go on beside its writes
 for line in sys.stdin:
     pool.submit(carry_out, json.loads(line))
 os._exit(0)  # the input ended: stop at once, and leave what is open unanswered

@@ -84,6 +84,9 @@ pub enum Due {
 /// How often a hot loop hits the resource before even it gives up: the load of a defect is bounded too.
 const HOT_LOOP_LIMIT: u32 = 40;
 
+/// No client queues longer than this at a time, however long the lease: it asks again instead.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+
 /// One client's state.
 #[derive(Debug)]
 pub struct Holder {
@@ -267,7 +270,10 @@ impl Holder {
         let woken = self.woken.take();
         let Some(belief) = &mut self.belief else {
             // Queues for less than a lease and for more than half of one, so that a lapsed lock finds somebody waiting.
-            let wait = self.lease.mul_f64(self.stream.random_range(0.5..0.9));
+            let wait = self
+                .lease
+                .mul_f64(self.stream.random_range(0.5..0.9))
+                .min(LONGEST_WAIT);
             return Action::Acquire {
                 ttl: self.lease,
                 wait,

@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
 
 use fencepost_checker::history::{History, HistoryError};
 use fencepost_checker::models::MODELS;
@@ -12,9 +11,13 @@ use fencepost_checker::{Model, judge};
 use crate::cli::{CheckArguments, Format};
 use crate::error::{EXIT_USAGE, HarnessError};
 use crate::report;
+use crate::terminal::{complain, say};
 
 /// The largest file that is read, in bytes: the whole of it is held in memory.
 const LARGEST: u64 = 16 << 30;
+
+/// How much is looked at before the rest is read.
+const FIRST_BLOCK: u64 = 1 << 16;
 
 /// Judges each file in order; the worst of them is the exit status. One that cannot be read does not stop the others.
 ///
@@ -64,39 +67,44 @@ enum Unreadable {
 }
 
 fn read(file: &str, format: Format) -> Result<History, Unreadable> {
-    let mut bytes = Vec::new();
-    let got = if file == "-" {
-        std::io::stdin()
-            .lock()
-            .take(LARGEST)
-            .read_to_end(&mut bytes)
+    let bytes = if file == "-" {
+        read_all(std::io::stdin().lock(), format)
     } else {
-        read_file(Path::new(file), &mut bytes)
+        let opened = File::open(file).map_err(|error| Unreadable::Io(error.to_string()));
+        opened.and_then(|file| read_all(file, format))
     };
-    got.map_err(|error| Unreadable::Io(error.to_string()))?;
+    History::read(&bytes?).map_err(Unreadable::History)
+}
+
+/// All of a file, if its first block looks right: so that what is no history is not read to its end.
+fn read_all(file: impl Read, format: Format) -> Result<Vec<u8>, Unreadable> {
+    let io = |error: std::io::Error| Unreadable::Io(error.to_string());
+    let mut bytes = Vec::new();
+    let mut file = file.take(LARGEST);
+    (&mut file)
+        .take(FIRST_BLOCK)
+        .read_to_end(&mut bytes)
+        .map_err(io)?;
+    if format == Format::Auto && !looks_like_jsonl(&bytes) {
+        let message = "no format that is known: one JSON object a line, as `fencepost run` writes it, is right";
+        return Err(Unreadable::Io(message.to_owned()));
+    }
+    file.read_to_end(&mut bytes).map_err(io)?;
     if bytes.len() as u64 >= LARGEST {
         return Err(Unreadable::Io(format!(
             "larger than {} GiB: split it",
             LARGEST >> 30
         )));
     }
-    if format == Format::Auto && !looks_like_jsonl(&bytes) {
-        let message = "no format that is known: one JSON object a line, as `fencepost run` writes it, is right";
-        return Err(Unreadable::Io(message.to_owned()));
-    }
-    History::read(&bytes).map_err(Unreadable::History)
+    Ok(bytes)
 }
 
 /// The first thing in it is an object, or there is nothing.
 fn looks_like_jsonl(bytes: &[u8]) -> bool {
-    bytes
-        .iter()
+    let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    text.iter()
         .find(|byte| !byte.is_ascii_whitespace())
         .is_none_or(|&first| first == b'{')
-}
-
-fn read_file(path: &Path, bytes: &mut Vec<u8>) -> std::io::Result<usize> {
-    File::open(path)?.take(LARGEST).read_to_end(bytes)
 }
 
 fn print_json(file: &str, history: &History, judgement: &Judgement) {
@@ -109,7 +117,7 @@ fn print_json(file: &str, history: &History, judgement: &Judgement) {
         "coverage": judgement.coverage,
         "stats": judgement.stats,
     });
-    println!("{line}");
+    say(line);
 }
 
 fn print_text(file: &str, history: &History, judgement: &Judgement, model: Model) {
@@ -117,12 +125,12 @@ fn print_text(file: &str, history: &History, judgement: &Judgement, model: Model
         Model::FencedRegister => report::register_headline(judgement),
         Model::Fencing => report::headline(judgement),
     };
-    println!("{file}: {headline}");
+    say(format_args!("{file}: {headline}"));
     for warning in &history.warnings {
-        eprintln!("{file}: {warning}");
+        complain(format_args!("{file}: {warning}"));
     }
     for finding in &judgement.findings {
-        println!("{}", report::finding_text(finding));
+        say(report::finding_text(finding));
     }
 }
 
@@ -134,14 +142,13 @@ fn report_unreadable(file: &str, unreadable: &Unreadable, json: bool) {
         }
     };
     if json {
-        println!(
-            "{}",
-            serde_json::json!({"file": file, "verdict": null, "error": {"line": line, "field": field, "message": message}})
+        say(
+            serde_json::json!({"file": file, "verdict": null, "error": {"line": line, "field": field, "message": message}}),
         );
     } else {
         let place = line.map_or(String::new(), |line| format!(", line {line}"));
         let field = field.map_or(String::new(), |field| format!(", field {field}"));
-        eprintln!("fencepost: {file}{place}{field}: {message}");
+        complain(format_args!("{file}{place}{field}: {message}"));
     }
 }
 

@@ -9,6 +9,7 @@ use crate::error::{EXIT_FAILURE, HarnessError};
 use crate::journal::state_folder;
 use crate::proxies::{Proxies, Stream, Toxic};
 use crate::targets::{Node, NodeCommand, Ports, Spawner};
+use crate::terminal::say;
 use fencepost_workloads::seed::Seed;
 
 /// One thing that was tried.
@@ -83,7 +84,7 @@ fn print(checks: &[Check], json: bool) {
                 serde_json::json!({"about": check.about, "ok": ok, "needed": check.needed, "text": text})
             })
             .collect();
-        println!("{}", serde_json::json!({ "checks": lines }));
+        say(serde_json::json!({ "checks": lines }));
         return;
     }
     for Check {
@@ -97,7 +98,7 @@ fn print(checks: &[Check], json: bool) {
             Err(why) if *needed => ("NO ", why),
             Err(why) => ("no ", why),
         };
-        println!("{sign}  {about}: {text}");
+        say(format_args!("{sign}  {about}: {text}"));
     }
 }
 

@@ -16,6 +16,7 @@ use crate::error::{EXIT_FAILURE, HarnessError};
 use crate::journal::{Entry, Found, Orphan, Process, find, runs, state_folder};
 use crate::proxies::{Cause, Proxies};
 use crate::targets::proc;
+use crate::terminal::{complain, say};
 
 /// How long killed processes may take to be gone.
 const GONE_WITHIN: Duration = Duration::from_secs(5);
@@ -46,7 +47,7 @@ pub fn heal(arguments: &HealArguments) -> Result<u8, HarnessError> {
     let mut orphans = 0;
     for run in wanted {
         match find(&state, &run) {
-            Ok(Found::Alive(run)) => println!("run {run} is alive: left alone"),
+            Ok(Found::Alive(run)) => say(format_args!("run {run} is alive: left alone")),
             Ok(Found::Orphan(orphan)) => {
                 orphans += 1;
                 left.extend(heal_run(orphan)?);
@@ -57,10 +58,10 @@ pub fn heal(arguments: &HealArguments) -> Result<u8, HarnessError> {
         }
     }
     if orphans == 0 {
-        println!("nothing to heal");
+        say("nothing to heal");
     }
     for what in &left {
-        eprintln!("fencepost: left: {what}");
+        complain(format_args!("left: {what}"));
     }
     Ok(if left.is_empty() { 0 } else { EXIT_FAILURE })
 }
@@ -72,25 +73,29 @@ fn heal_run(orphan: Orphan) -> Result<Vec<String>, HarnessError> {
     if orphan.booted_now() {
         left.extend(kill_processes(&run));
         for line in orphan.reused() {
-            println!("run {run}: {line}");
+            say(format_args!("run {run}: {line}"));
         }
     } else {
-        println!("run {run}: the machine was booted since; no process of it can be left");
+        say(format_args!(
+            "run {run}: the machine was booted since; no process of it can be left"
+        ));
     }
     left.extend(remove_proxies(&run, &orphan.proxies())?);
     if let Some(data) = orphan.data()
         && data.is_dir()
     {
         match std::fs::remove_dir_all(&data) {
-            Ok(()) => println!(
+            Ok(()) => say(format_args!(
                 "run {run}: removed the services' data in {}",
                 data.display()
-            ),
+            )),
             Err(error) => left.push(format!("{}: {error}", data.display())),
         }
     }
     for (id, kind, on) in orphan.open_faults() {
-        println!("run {run}: fault {id} ({kind} on {on}) ended with its nodes");
+        say(format_args!(
+            "run {run}: fault {id} ({kind} on {on}) ended with its nodes"
+        ));
     }
     if left.is_empty()
         && let Err(error) = orphan.remove()
@@ -176,7 +181,9 @@ fn kill_processes(run: &str) -> Vec<String> {
         }
         for (pid, node) in found {
             match kill(run, pid) {
-                Ok(true) if told.insert(pid) => println!("run {run}: killed pid {pid} of {node}"),
+                Ok(true) if told.insert(pid) => {
+                    say(format_args!("run {run}: killed pid {pid} of {node}"))
+                }
                 Ok(_) => {}
                 Err(error) => return vec![format!("pid {pid} of {node} in run {run}: {error}")],
             }
@@ -237,9 +244,9 @@ async fn remove_from(run: &str, api: SocketAddr, names: &[&String]) -> Vec<Strin
     let proxies = match Proxies::connect(api).await {
         Ok(proxies) => proxies,
         Err(error) if std::net::TcpStream::connect(api).is_err() => {
-            println!(
+            say(format_args!(
                 "run {run}: no toxiproxy at {api} any longer; its proxies went with it ({error})"
-            );
+            ));
             return Vec::new();
         }
         Err(error) => return vec![format!("{} proxies at {api}: {error}", names.len())],
@@ -247,7 +254,7 @@ async fn remove_from(run: &str, api: SocketAddr, names: &[&String]) -> Vec<Strin
     let mut left = Vec::new();
     for name in names {
         match proxies.delete(name).await {
-            Ok(()) => println!("run {run}: removed proxy {name}"),
+            Ok(()) => say(format_args!("run {run}: removed proxy {name}")),
             // It was announced and never made, or is gone already.
             Err(error) if matches!(error.cause, Cause::Refused { status: 404, .. }) => {}
             Err(error) => left.push(error.to_string()),

@@ -10,6 +10,7 @@ use fencepost_workloads::workload::WORKLOADS;
 use crate::cli::{ListArguments, Listing};
 use crate::defects::catalogue;
 use crate::error::HarnessError;
+use crate::terminal::print;
 
 /// Lists one kind of thing, or says what can be listed.
 ///
@@ -17,18 +18,15 @@ use crate::error::HarnessError;
 /// When there is no suite of the name given.
 pub fn list(arguments: &ListArguments) -> Result<u8, HarnessError> {
     let Some(what) = arguments.what else {
-        print!(
-            "{}",
-            table([
-                ("suites", "built-in suites; `list suite NAME` prints one"),
-                ("workloads", "what clients can do"),
-                ("faults", "what can be done to the system"),
-                ("defects", "what can be planted in it"),
-                ("targets", "where it can live"),
-                ("models", "what histories can be held against"),
-                ("findings", "what can be found"),
-            ])
-        );
+        print(&table([
+            ("suites", "built-in suites; `list suite NAME` prints one"),
+            ("workloads", "what clients can do"),
+            ("faults", "what can be done to the system"),
+            ("defects", "what can be planted in it"),
+            ("targets", "where it can live"),
+            ("models", "what histories can be held against"),
+            ("findings", "what can be found"),
+        ]));
         return Ok(0);
     };
     if what != Listing::Suite
@@ -39,48 +37,32 @@ pub fn list(arguments: &ListArguments) -> Result<u8, HarnessError> {
         )));
     }
     match what {
-        Listing::Suite => print!("{}", suite(arguments.name.as_deref())?),
-        Listing::Suites => print!(
-            "{}",
-            table(
-                BUILT_IN
-                    .iter()
-                    .map(|suite| (suite.name, suite.suite().about))
-            )
-        ),
-        Listing::Workloads => print!(
-            "{}",
-            table(WORKLOADS.iter().map(|&(_, name, about)| (name, about)))
-        ),
-        Listing::Faults => print!(
-            "{}",
-            table(
-                FAULT_KINDS
-                    .iter()
-                    .map(|&(kind, about)| (kind.name(), about))
-            )
-        ),
-        Listing::Defects => print!(
-            "{}",
-            table(
-                catalogue()
-                    .iter()
-                    .map(|line| (line.name, format!("[{}] {}", line.planted_in, line.about)))
-            )
-        ),
-        Listing::Targets => print!("{}", table(TARGETS.iter().copied())),
-        Listing::Models => print!(
-            "{}",
-            table(MODELS.iter().map(|&(_, name, about)| (name, about)))
-        ),
-        Listing::Findings => print!(
-            "{}",
-            table(
-                FINDINGS
-                    .iter()
-                    .map(|finding| (finding.name, finding.summary))
-            )
-        ),
+        Listing::Suite => print(suite(arguments.name.as_deref())?),
+        Listing::Suites => print(&table(
+            BUILT_IN
+                .iter()
+                .map(|suite| (suite.name, suite.suite().about)),
+        )),
+        Listing::Workloads => print(&table(
+            WORKLOADS.iter().map(|&(_, name, about)| (name, about)),
+        )),
+        Listing::Faults => print(&table(
+            FAULT_KINDS
+                .iter()
+                .map(|&(kind, about)| (kind.name(), about)),
+        )),
+        Listing::Defects => {
+            print(&table(catalogue().iter().map(|line| {
+                (line.name, format!("[{}] {}", line.planted_in, line.about))
+            })))
+        }
+        Listing::Targets => print(&table(TARGETS.iter().copied())),
+        Listing::Models => print(&table(MODELS.iter().map(|&(_, name, about)| (name, about)))),
+        Listing::Findings => print(&table(
+            FINDINGS
+                .iter()
+                .map(|finding| (finding.name, finding.summary)),
+        )),
     }
     Ok(0)
 }

@@ -15,6 +15,7 @@ use crate::error::{EXIT_FAILURE, HarnessError};
 use crate::machine;
 use crate::report;
 use crate::runner::{self, Interrupts, Order, RunEnd};
+use crate::terminal::{complain, print, say};
 
 /// Runs a suite, prints the verdict, and returns its exit status.
 ///
@@ -22,12 +23,8 @@ use crate::runner::{self, Interrupts, Order, RunEnd};
 /// When the suite or a flag cannot be used, or the run could not begin.
 pub fn run(arguments: &RunArguments) -> Result<u8, HarnessError> {
     let order = order(arguments)?;
-    eprintln!(
-        "fencepost: suite {}, seed {}, {}",
-        order.suite.name.as_str(),
-        order.seed.0,
-        order.suite.run.time_limit
-    );
+    let (name, limit) = (order.suite.name.as_str(), order.suite.run.time_limit);
+    complain(format_args!("suite {name}, seed {}, {limit}", order.seed.0));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -43,7 +40,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8, HarnessError> {
     if arguments.json {
         print_json(&end)
     } else {
-        print!("{}", text(&end))
+        print(&text(&end));
     }
     Ok(status(&end))
 }
@@ -228,7 +225,17 @@ fn text(end: &RunEnd) -> String {
         judgement,
         folder,
     } = end;
-    let mut lines = vec![report::headline(judgement)];
+    // What the recording shows is not the whole truth of a run that failed, so it does not come first.
+    let headline = report::headline(judgement);
+    let mut lines = match record.troubles.first() {
+        Some(trouble) if judgement.verdict != Verdict::Invalid => {
+            vec![
+                format!("failed: {trouble}"),
+                format!("as far as it was recorded, {headline}"),
+            ]
+        }
+        _ => vec![headline],
+    };
     lines.extend(judgement.findings.iter().map(report::finding_text));
     lines.push(String::new());
     lines.push(report::denominators(history, judgement));
@@ -284,7 +291,7 @@ fn print_json(end: &RunEnd) {
         "troubles": end.record.troubles,
         "replay": end.record.replay,
     });
-    println!("{line}");
+    say(line);
 }
 
 #[cfg(test)]

@@ -30,10 +30,11 @@ pub(super) async fn inject(means: &Means, planned: &PlannedFault, fault: &Fault)
         _ => worker(means, planned, fault).await,
     };
     let Some(victim) = victim else {
-        means.skip(
-            event(planned, FaultKind::Pause, Vec::new()),
-            "something else was being done to every node that would do",
-        );
+        let why = match fault.on {
+            Some(On::Holder) => "no holder with a rival on another worker within 2 s",
+            _ => "something else was being done to every node that would do",
+        };
+        means.skip(event(planned, FaultKind::Pause, Vec::new()), why);
         return;
     };
     let line = event(planned, FaultKind::Pause, vec![victim.name.clone()]);

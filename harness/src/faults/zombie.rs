@@ -14,31 +14,24 @@ use fencepost_checker::history::{FaultEvent, FaultOutcome};
 use fencepost_workloads::suite::FaultKind;
 use tokio::sync::oneshot;
 
-use super::nemesis::{Means, event, on_node, worker_name};
+use super::nemesis::{Means, Reserved, event, on_node, worker_name};
 use crate::run_record::PlannedFault;
 use crate::runner::conductor::{Held, SeenWrite, Wish};
+use crate::targets::Service;
 
+/// How long before a holder is looked for again.
+const BETWEEN_TRIES: Duration = Duration::from_millis(20);
 /// How long to look for a holder that can be taken.
 const AIM_WITHIN: Duration = Duration::from_secs(2);
 
 pub(super) async fn inject(means: &Means, planned: &PlannedFault) {
-    let Some(held) = take_holder(means).await else {
-        means.skip(
-            event(planned, FaultKind::Zombie, Vec::new()),
-            "no holder with a rival on another worker within 2 s",
-        );
+    let Some((held, _reserved)) = take_and_reserve(means).await else {
+        let why = "no holder with a rival on another worker, both with whole links, within 2 s";
+        means.skip(event(planned, FaultKind::Zombie, Vec::new()), why);
         return;
     };
     let name = worker_name(held.worker);
-    let mut line = event(planned, FaultKind::Zombie, vec![name.clone()]);
-    let Some(_reserved) = means.reserve(std::slice::from_ref(&name)) else {
-        means.skip(line, "something else was being done to the holder's worker");
-        means.wish(Wish::LetGo {
-            worker: held.worker,
-            aim: None,
-        });
-        return;
-    };
+    let mut line = event(planned, FaultKind::Zombie, vec![name]);
     line.lock = Some(held.lock_name.clone());
     line.client = Some(held.client_name.clone());
     line.token = Some(held.token);
@@ -86,6 +79,25 @@ pub(super) async fn inject(means: &Means, planned: &PlannedFault) {
         worker: held.worker,
         aim: written.map(|written| (held.client, written.key)),
     });
+}
+
+/// A holder, its worker held back, and nothing else done to the worker or to its links until the reservation is gone:
+/// a zombie that wakes behind a cut link would prove nothing.
+async fn take_and_reserve(means: &Means) -> Option<(Held, Reserved<'_>)> {
+    let deadline = means.clock.now() + AIM_WITHIN;
+    while means.clock.now() < deadline {
+        let held = take_holder(means).await?;
+        let name = worker_name(held.worker);
+        let links = Service::ALL.map(|service| format!("{name}-{}", service.name()));
+        if let Some(reserved) = means.reserve(&[&[name][..], &links].concat()) {
+            return Some((held, reserved));
+        }
+        // Something was begun there since the workers to avoid were named.
+        let worker = held.worker;
+        means.wish(Wish::LetGo { worker, aim: None });
+        means.sleep(means.clock.now() + BETWEEN_TRIES).await;
+    }
+    None
 }
 
 /// A holder whose worker the conductor now holds back.

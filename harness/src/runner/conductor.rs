@@ -356,9 +356,11 @@ impl Conductor {
             .for_each(|worker| worker.link = None);
     }
 
+    /// Waits for what is open, except for acquires: nobody needs their locks any more, and some queue for seconds.
     async fn drain(&mut self, within: Duration) {
         let deadline = self.clock.now() + within;
-        while !self.open.is_empty() && self.clock.now() < deadline {
+        let waits = |open: &OpenOperation| !matches!(open.action, Action::Acquire { .. });
+        while self.open.values().any(waits) && self.clock.now() < deadline {
             tokio::select! {
                 message = self.inbox.recv() => self.receive(message),
                 () = tokio::time::sleep_until(self.clock.instant(deadline)) => {}
@@ -495,7 +497,7 @@ impl Conductor {
             .as_ref()
             .expect("only workers with a link are handed operations");
         self.recorder
-            .invoke(&mut request, |request| link.send(request));
+            .invoke(&mut request, member.worker, |request| link.send(request));
         self.open.insert(
             request.id,
             OpenOperation {

@@ -14,11 +14,13 @@ impl Interrupts {
     #[must_use]
     pub fn listen() -> Self {
         let (sender, count) = watch::channel(0);
+        // Registered before this returns: from here on no signal ends the process by itself.
+        let registered = (
+            signal(SignalKind::interrupt()),
+            signal(SignalKind::terminate()),
+        );
         tokio::spawn(async move {
-            let (Ok(mut interrupt), Ok(mut terminate)) = (
-                signal(SignalKind::interrupt()),
-                signal(SignalKind::terminate()),
-            ) else {
+            let (Ok(mut interrupt), Ok(mut terminate)) = registered else {
                 // A process that cannot listen for signals is ended by them, and its nodes with it.
                 return;
             };

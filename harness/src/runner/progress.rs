@@ -40,7 +40,14 @@ impl Progress {
                 let _ = write!(
                     std::io::stderr(),
                     "\r\x1b[2K{}",
-                    line(&snapshot, now, time_limit, rate, colour)
+                    line(
+                        &snapshot,
+                        now.min(time_limit),
+                        time_limit,
+                        rate,
+                        width(),
+                        colour
+                    )
                 );
                 let _ = std::io::stderr().flush();
             }
@@ -58,29 +65,61 @@ impl Drop for Progress {
     }
 }
 
-fn line(snapshot: &Snapshot, now: Duration, limit: Duration, rate: f64, colour: bool) -> String {
-    let paint = |code: &str, text: String| {
-        if colour {
-            format!("\x1b[{code}m{text}\x1b[0m")
-        } else {
-            text
-        }
-    };
+/// The terminal's columns; 80 where it does not say.
+fn width() -> usize {
+    rustix::termios::tcgetwinsize(std::io::stderr())
+        .ok()
+        .map(|size| usize::from(size.ws_col))
+        .filter(|&columns| columns > 0)
+        .unwrap_or(80)
+}
+
+/// One row, never more: a line that wraps could not be cleared.
+fn line(
+    snapshot: &Snapshot,
+    now: Duration,
+    limit: Duration,
+    rate: f64,
+    width: usize,
+    colour: bool,
+) -> String {
     let active = if snapshot.active.is_empty() {
         "no fault active".to_owned()
     } else {
         snapshot.active.join(", ")
     };
-    format!(
-        "{} {:.0}/{:.0} s  {rate:.0}/s  {} ok  {}  {} failed  {}  {active}",
-        snapshot.phase,
-        now.as_secs_f64(),
-        limit.as_secs_f64(),
-        snapshot.ok,
-        paint("33", format!("{} refused", snapshot.refused)),
-        snapshot.failed,
-        paint("35", format!("{} unknown", snapshot.unknown)),
-    )
+    let parts = [
+        (
+            None,
+            format!(
+                "{} {:.0}/{:.0} s",
+                snapshot.phase,
+                now.as_secs_f64(),
+                limit.as_secs_f64()
+            ),
+        ),
+        (None, format!("{rate:.0}/s")),
+        (None, format!("{} ok", snapshot.ok)),
+        (Some("33"), format!("{} refused", snapshot.refused)),
+        (None, format!("{} failed", snapshot.failed)),
+        (Some("35"), format!("{} unknown", snapshot.unknown)),
+        (None, active),
+    ];
+    let mut left = width.saturating_sub(1);
+    let mut row = String::new();
+    for (code, text) in parts {
+        if !row.is_empty() {
+            row.push_str(&"  "[..left.min(2)]);
+            left = left.saturating_sub(2);
+        }
+        let shown: String = text.chars().take(left).collect();
+        left -= shown.chars().count();
+        match code {
+            Some(code) if colour => row.push_str(&format!("\x1b[{code}m{shown}\x1b[0m")),
+            _ => row.push_str(&shown),
+        }
+    }
+    row
 }
 
 #[cfg(test)]
@@ -102,15 +141,32 @@ mod tests {
             Duration::from_secs(7),
             Duration::from_secs(20),
             198.6,
+            100,
             false,
         );
         assert_eq!(
             plain,
             "load 7/20 s  199/s  812 ok  9 refused  0 failed  4 unknown  zombie w2"
         );
+        let coloured = line(&snapshot, Duration::ZERO, Duration::ZERO, 0.0, 100, true);
         assert!(
-            line(&snapshot, Duration::ZERO, Duration::ZERO, 0.0, true)
-                .contains("\x1b[33m9 refused\x1b[0m")
+            coloured.contains("\x1b[33m9 refused\x1b[0m"),
+            "{coloured:?}"
         );
+    }
+
+    #[test]
+    fn the_line_is_cut_to_the_terminal_and_never_wraps() {
+        let active = vec!["zombie w2, hole w3-lock, kill resource, pause w1".to_owned(); 3];
+        let snapshot = Snapshot {
+            ok: 812,
+            phase: "load",
+            active,
+            ..Snapshot::default()
+        };
+        for width in [0, 1, 10, 40, 80] {
+            let row = line(&snapshot, Duration::ZERO, Duration::ZERO, 0.0, width, false);
+            assert!(row.chars().count() < width.max(1), "{width}: {row:?}");
+        }
     }
 }

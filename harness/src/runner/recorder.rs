@@ -44,6 +44,7 @@ struct State {
 /// An invocation that waits for its completion.
 #[derive(Debug)]
 struct Open {
+    worker: usize,
     process: u64,
     client: String,
     f: String,
@@ -109,14 +110,20 @@ impl Recorder {
         ))
     }
 
-    /// Records that `request` is about to leave, gives it its id, and returns its time. `send` is called under the
+    /// Records that `request` is about to leave to `worker` (an index), gives it its id, and returns its time. `send` is called under the
     /// same lock, so that invocations enter a worker's pipe in the order of the history.
-    pub fn invoke(&self, request: &mut Request, send: impl FnOnce(&Request)) -> Duration {
+    pub fn invoke(
+        &self,
+        request: &mut Request,
+        worker: usize,
+        send: impl FnOnce(&Request),
+    ) -> Duration {
         let mut state = self.locked();
         let time = self.clock.now();
         request.id = state.next_id;
         state.next_id += 1;
         let open = Open {
+            worker,
             process: request.process,
             client: request.client.clone(),
             f: request.f.clone(),
@@ -141,7 +148,7 @@ impl Recorder {
     ///
     /// # Errors
     /// What is wrong with the answer, and what would be right.
-    pub fn complete(&self, response: &Response) -> Result<bool, String> {
+    pub fn complete(&self, response: &Response, worker: usize) -> Result<bool, String> {
         let mut state = self.locked();
         let time = self.clock.now();
         if state.given_up.remove(&response.id) {
@@ -153,6 +160,12 @@ impl Recorder {
                 response.id
             ));
         };
+        if open.worker != worker {
+            return Err(format!(
+                "answered id {}, which another worker was asked: its own requests are right",
+                response.id
+            ));
+        }
         if response.kind == Type::Invoke {
             return Err(format!(
                 "answered id {} with type invoke: ok, fail or info is right",
@@ -184,10 +197,11 @@ impl Recorder {
 
     /// Records that no answer will be waited for any longer: the outcome is unknown. False if it was not open.
     pub fn give_up(&self, id: u64, why: &str) -> bool {
-        if !self.locked().open.contains_key(&id) {
+        let Some(worker) = self.locked().open.get(&id).map(|open| open.worker) else {
             return false;
-        }
-        let was_open = self.complete(&Response::with_error(id, Type::Info, why)) == Ok(true);
+        };
+        let was_open =
+            self.complete(&Response::with_error(id, Type::Info, why), worker) == Ok(true);
         if was_open {
             self.locked().given_up.insert(id);
         }
@@ -334,13 +348,13 @@ mod tests {
         let history = recorded(|recorder| {
             let mut request = acquire();
             let mut sent = 0;
-            recorder.invoke(&mut request, |request| sent = request.id);
+            recorder.invoke(&mut request, 0, |request| sent = request.id);
             assert_eq!(sent, 1);
             let granted = Response {
                 token: Some(7_u64.into()),
                 ..Response::new(1, Type::Ok)
             };
-            recorder.complete(&granted).expect("open");
+            recorder.complete(&granted, 0).expect("open");
         });
         assert_eq!(history.operations.len(), 1);
         assert_eq!(history.operations[0].token, Some(7_u64.into()));
@@ -351,25 +365,25 @@ mod tests {
     #[test]
     fn a_second_answer_a_foreign_id_and_a_grant_without_token_are_refused_and_not_recorded() {
         let history = recorded(|recorder| {
-            recorder.invoke(&mut acquire(), |_| {});
+            recorder.invoke(&mut acquire(), 0, |_| {});
             assert!(
                 recorder
-                    .complete(&Response::new(2, Type::Ok))
+                    .complete(&Response::new(2, Type::Ok), 0)
                     .expect_err("foreign")
                     .contains("id 2")
             );
             assert!(
                 recorder
-                    .complete(&Response::new(1, Type::Ok))
+                    .complete(&Response::new(1, Type::Ok), 0)
                     .expect_err("no token")
                     .contains("no token")
             );
             recorder
-                .complete(&Response::with_error(1, Type::Fail, "held"))
+                .complete(&Response::with_error(1, Type::Fail, "held"), 0)
                 .expect("open");
             assert!(
                 recorder
-                    .complete(&Response::new(1, Type::Info))
+                    .complete(&Response::new(1, Type::Info), 0)
                     .expect_err("again")
                     .contains("not open")
             );
@@ -381,11 +395,11 @@ mod tests {
     #[test]
     fn what_is_given_up_is_unknown() {
         let history = recorded(|recorder| {
-            recorder.invoke(&mut acquire(), |_| {});
+            recorder.invoke(&mut acquire(), 0, |_| {});
             assert!(recorder.give_up(1, "no answer"));
             assert!(!recorder.give_up(1, "no answer"));
             assert_eq!(
-                recorder.complete(&Response::new(1, Type::Ok)),
+                recorder.complete(&Response::new(1, Type::Ok), 0),
                 Ok(false),
                 "too late to count"
             );

@@ -137,7 +137,7 @@ impl Stage {
             busy: Mutex::default(),
             trouble,
         });
-        let lost_worker = means.trouble.clone();
+        let (lost_worker, watched) = (means.trouble.clone(), Arc::clone(&means));
         let mut nemesis = tokio::spawn(Nemesis::new(means, &record.plan, &order.suite).run());
         let ends = self.clock.now() + order.suite.run.time_limit.0;
         let (clock, recorder, tally) = (
@@ -157,6 +157,7 @@ impl Stage {
                 }
                 trouble = troubles.recv() => record.troubles.extend(trouble),
                 error = disk_trouble(&recorder) => record.troubles.push(error),
+                died = unplanned_death(&watched) => record.troubles.push(died),
             }
             tally.enter("heal");
             // The nemesis holds a receiver until it has undone everything.
@@ -185,7 +186,7 @@ impl Stage {
     /// Lets open operations end, then reads every key. A second signal cuts both short.
     pub(super) async fn settle(&mut self, order: &Order, interrupts: &Interrupts) {
         let suite = &order.suite;
-        let within = suite.worker.timeout.0 + suite.lock.lease.0 + SETTLE_SLACK;
+        let within = suite.worker.timeout.0 + SETTLE_SLACK;
         let cut_short = tokio::select! {
             () = self.conductor.settle(within) => false,
             () = interrupts.reach(2) => true,
@@ -350,7 +351,9 @@ fn start_workers(
             let _ = sender.send(Message::Worker(worker, from));
         };
         let recorder = Arc::clone(recorder);
-        links.push(WorkerLink::open(stdin, stdout, &hello, recorder, report)?);
+        links.push(WorkerLink::open(
+            stdin, stdout, worker, &hello, recorder, report,
+        )?);
     }
     Ok(links)
 }
@@ -359,6 +362,26 @@ fn start_workers(
 fn words_of(lost: &WorkerLost, target: &LocalTarget) -> String {
     let WorkerLost { worker, why } = lost;
     format!("{worker}: {why}{}", target.last_words(worker))
+}
+
+/// Completes when a service or the proxy died and no fault had killed it.
+async fn unplanned_death(means: &Means) -> String {
+    loop {
+        for (name, node) in means.target.standing() {
+            let free = || !means.busy_nodes().contains(name);
+            let ended = || node.lock().ok().and_then(|mut node| node.ended());
+            // Asked twice round the question whether a fault has it: a restart may have come in between.
+            if let Some(status) = ended()
+                && free()
+                && ended().is_some()
+                && free()
+            {
+                let words = means.target.last_words(name);
+                return format!("{name}: ended by itself with {status}{words}");
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }
 
 /// Completes when the history can no longer be written.

@@ -41,6 +41,7 @@ impl WorkerLink {
     pub fn open<F>(
         stdin: ChildStdin,
         stdout: ChildStdout,
+        worker: usize,
         hello: &Hello,
         recorder: Arc<Recorder>,
         report: F,
@@ -60,7 +61,7 @@ impl WorkerLink {
             .expect("the receiver is right here");
         tokio::spawn(write_lines(stdin, outbox));
         tokio::spawn(async move {
-            let why = read_answers(stdout, &recorder, &report).await;
+            let why = read_answers(stdout, worker, &recorder, &report).await;
             report(FromWorker::Ended(why));
         });
         Ok(Self { lines })
@@ -97,6 +98,7 @@ async fn write_lines(
 /// Reads until the pipe ends or says something impossible; returns why.
 async fn read_answers(
     stdout: impl AsyncRead + Unpin,
+    worker: usize,
     recorder: &Recorder,
     report: &impl Fn(FromWorker),
 ) -> String {
@@ -142,7 +144,7 @@ async fn read_answers(
         if response.id == 0 {
             continue;
         }
-        match recorder.complete(&response) {
+        match recorder.complete(&response, worker) {
             Ok(true) => report(FromWorker::Answer(response)),
             Ok(false) => {}
             Err(wrong) => return wrong,

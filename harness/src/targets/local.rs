@@ -195,6 +195,14 @@ impl LocalTarget {
         Arc::clone(&self.services[service as usize].node)
     }
 
+    /// The nodes that stand as long as the run, except where a fault kills them: the services and the proxy.
+    #[must_use]
+    pub fn standing(&self) -> Vec<(&'static str, SharedNode)> {
+        let services = Service::ALL.map(|service| (service.name(), self.service(service)));
+        let proxy = self.proxy.iter().map(|proxy| ("proxy", Arc::clone(proxy)));
+        services.into_iter().chain(proxy).collect()
+    }
+
     /// A worker's process, by its index from 0.
     ///
     /// # Panics
