@@ -25,8 +25,9 @@ pub fn run(arguments: &RunArguments) -> Result<u8, HarnessError> {
     let order = order(arguments)?;
     let (name, limit) = (order.suite.name.as_str(), order.suite.run.time_limit);
     complain(format_args!("suite {name}, seed {}, {limit}", order.seed.0));
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
+    // One thread: what the pipes say, the conductor hears without a wake-up between threads. What blocks (signals,
+    // proxies, the disk) has threads of its own.
+    let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|source| HarnessError::System {

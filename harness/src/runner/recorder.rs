@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc::{self, TryRecvError};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::clock::RunClock;
 use crate::error::HarnessError;
 
 /// At most so long a line waits before it is on its way to disk.
-const FLUSH_EVERY: Duration = Duration::from_millis(200);
+const FLUSH_EVERY: Duration = Duration::from_millis(50);
 
 /// Stamps events and hands them to the writer. Shared by all who see something happen.
 #[derive(Debug)]
@@ -287,22 +287,18 @@ fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).expect("a run lasts less than 584 years")
 }
 
+/// Writes what has gathered, in turns: woken for each line, the thread would cost more than the lines do.
 fn write_all(mut file: BufWriter<File>, inbox: &mpsc::Receiver<Line>) -> std::io::Result<()> {
     loop {
-        match inbox.recv_timeout(FLUSH_EVERY) {
-            Ok(line) => {
-                write_line(&mut file, &line)?;
-                let flush_at = std::time::Instant::now() + FLUSH_EVERY;
-                while let Ok(line) = inbox
-                    .recv_timeout(flush_at.saturating_duration_since(std::time::Instant::now()))
-                {
-                    write_line(&mut file, &line)?;
-                }
-                file.flush()?;
+        std::thread::sleep(FLUSH_EVERY);
+        loop {
+            match inbox.try_recv() {
+                Ok(line) => write_line(&mut file, &line)?,
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => return file.flush(),
             }
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return file.flush(),
         }
+        file.flush()?;
     }
 }
 

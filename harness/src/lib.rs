@@ -1,0 +1,90 @@
+//! Fencepost: proves whether a lock holder that lost its lock without knowing it can still corrupt what the lock protects.
+//!
+//! [`main`] parses, calls, and turns the result into an exit status; everything else lives in the rooms. They are a
+//! library only so that tests and benchmarks can enter them: its names are not stable.
+//!
+//! | room | what |
+//! |---|---|
+//! | [`commands`] | one verb a file |
+//! | [`runner`] | one run: load, history, phases; start at `runner/session.rs` |
+//! | [`faults`] | what is done to the system, with evidence |
+//! | [`journal`] | what a run has started and is doing, for `heal` |
+//! | [`targets`] | nodes: brought up, reached into, taken down |
+//! | [`proxies`] | the driver of any Toxiproxy |
+//! | [`report`] | pure: run, history and verdict in; text and pictures out |
+
+pub mod cli;
+pub mod clock;
+pub mod commands;
+pub mod defects;
+pub mod error;
+pub mod faults;
+pub mod journal;
+pub mod machine;
+pub mod proxies;
+pub mod report;
+pub mod run_record;
+pub mod runner;
+pub mod targets;
+pub mod terminal;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+// Linked for its feature `vendored` alone: toxiproxy_rust's TLS needs OpenSSL, and a newcomer's machine has none.
+use openssl as _;
+
+use cli::{Cli, Verb};
+use error::{EXIT_USAGE, HarnessError};
+
+/// The program: arguments in, exit status out.
+pub fn main() -> ExitCode {
+    keep_loopback_off_proxies();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are no errors; clap's own status for wrong usage would be ours for "unknown".
+            let status = if error.use_stderr() { EXIT_USAGE } else { 0 };
+            // A terminal that has gone away is no reason to end otherwise.
+            let _ = error.print();
+            return status.into();
+        }
+    };
+    match dispatch(&cli.verb) {
+        Ok(status) => status.into(),
+        Err(error) => {
+            terminal::complain(&error);
+            error.exit_code().into()
+        }
+    }
+}
+
+fn dispatch(verb: &Verb) -> Result<u8, HarnessError> {
+    match verb {
+        Verb::Run(arguments) => commands::run::run(arguments),
+        Verb::Check(arguments) => commands::check::check(arguments),
+        Verb::Heal(arguments) => commands::heal::heal(arguments),
+        Verb::Doctor(arguments) => commands::doctor::doctor(arguments),
+        Verb::List(arguments) => commands::list::list(arguments),
+        Verb::Toxiproxy(arguments) => commands::serve::toxiproxy(arguments),
+        Verb::LockService(arguments) => commands::serve::lock_service(arguments),
+        Verb::FencedResource(arguments) => commands::serve::fenced_resource(arguments),
+        Verb::Worker => commands::serve::worker(),
+    }
+}
+
+/// `toxiproxy_rust` sends even loopback requests to a proxy that HTTP_PROXY names; everything of a run is loopback or
+/// an address that the user gave, so nothing of it ever goes through one.
+fn keep_loopback_off_proxies() {
+    for name in [
+        "HTTP_PROXY",
+        "http_proxy",
+        "HTTPS_PROXY",
+        "https_proxy",
+        "ALL_PROXY",
+        "all_proxy",
+    ] {
+        // SAFETY: the first statement of main; no other thread exists that could read the environment.
+        unsafe { std::env::remove_var(name) };
+    }
+}
