@@ -31,6 +31,12 @@ pub enum Verb {
     ///
     /// The exit status is the worst of all files: 1 invalid, 70, 64 unreadable, 2 unknown, 0 valid.
     Check(CheckArguments),
+    /// Draw a saved run again: all of its report, or one document or picture of it.
+    ///
+    /// Without --plot and --format, report.html, summary.md, junit.xml and plots/ of the run are written anew and their
+    /// paths printed; with one of them, that alone goes to standard output. Exit status: 0 drawn, whatever the verdict
+    /// is, 64 no run or wrong usage, 70 something could not be drawn or written.
+    Report(ReportArguments),
     /// List what there is, one a line, the name first; `list suite NAME` prints a suite to start from.
     List(ListArguments),
     /// Undo what crashed runs left: kill their processes, remove their proxies. Runs that are alive are left alone.
@@ -88,6 +94,9 @@ pub struct RunArguments {
     /// Print one JSON object and nothing else on standard output.
     #[arg(long)]
     pub json: bool,
+    /// How the result is printed.
+    #[arg(long, value_enum, default_value = "text", conflicts_with = "json")]
+    pub format: RunFormat,
     /// Use a Toxiproxy that is running already instead of the embedded fault proxy.
     #[arg(long, value_name = "HOST:PORT", value_parser = resolve)]
     pub toxiproxy: Option<std::net::SocketAddr>,
@@ -118,6 +127,59 @@ pub struct CheckArguments {
     /// Print one JSON object a file and nothing else on standard output.
     #[arg(long)]
     pub json: bool,
+    /// Print, after the text, what a CI shows beside the job.
+    #[arg(long, value_enum, value_name = "CI", conflicts_with = "json")]
+    pub annotate: Option<Ci>,
+}
+
+/// How a run's result is printed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub enum RunFormat {
+    /// For people.
+    Text,
+    /// For people, then as annotations of GitHub Actions (`::error title=...::...`).
+    Github,
+}
+
+/// A CI that has annotations.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub enum Ci {
+    /// GitHub Actions (`::error title=...::...`).
+    Github,
+}
+
+/// `fencepost report`
+#[derive(Args, Debug)]
+pub struct ReportArguments {
+    /// The folder of a run.
+    #[arg(value_name = "RUN", default_value = "results/latest")]
+    pub run: PathBuf,
+    /// One picture: holders, latency, quantiles, rate, refusals, lag, marks, handover, or finding-1, finding-2 ...
+    #[arg(long, value_name = "NAME")]
+    pub plot: Option<String>,
+    /// One document, or with --plot how the picture is saved (svg if nothing is said).
+    #[arg(long, value_enum)]
+    pub format: Option<ReportFormat>,
+    /// Write the one document or picture here instead of to standard output.
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+}
+
+/// What `fencepost report` makes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub enum ReportFormat {
+    /// The page that holds everything: report.html.
+    Html,
+    /// For the summary of a CI job: summary.md.
+    Md,
+    /// The verdict with its denominators, one object on one line.
+    Json,
+    /// A test suite, one case a rule: junit.xml.
+    Junit,
+    /// A picture as lines.
+    Svg,
+    /// A picture as pixels.
+    Png,
 }
 
 /// How a history is written.

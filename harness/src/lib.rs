@@ -65,6 +65,7 @@ fn dispatch(verb: &Verb) -> Result<u8, HarnessError> {
         Verb::Check(arguments) => commands::check::check(arguments),
         Verb::Heal(arguments) => commands::heal::heal(arguments),
         Verb::Doctor(arguments) => commands::doctor::doctor(arguments),
+        Verb::Report(arguments) => commands::report::report(arguments),
         Verb::List(arguments) => commands::list::list(arguments),
         Verb::Toxiproxy(arguments) => commands::serve::toxiproxy(arguments),
         Verb::LockService(arguments) => commands::serve::lock_service(arguments),

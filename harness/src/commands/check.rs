@@ -8,10 +8,11 @@ use fencepost_checker::models::MODELS;
 use fencepost_checker::verdict::Judgement;
 use fencepost_checker::{Model, judge};
 
-use crate::cli::{CheckArguments, Format};
+use crate::cli::{CheckArguments, Ci, Format};
 use crate::error::{EXIT_USAGE, HarnessError};
+use crate::machine;
 use crate::report;
-use crate::terminal::{complain, say};
+use crate::terminal::{complain, print, say};
 
 /// The largest file that is read, in bytes: the whole of it is held in memory.
 const LARGEST: u64 = 16 << 30;
@@ -39,8 +40,13 @@ pub fn check(arguments: &CheckArguments) -> Result<u8, HarnessError> {
                 let judgement = judge(&history, model);
                 if arguments.json {
                     print_json(file, &history, &judgement)
+                } else if arguments.annotate == Some(Ci::Github) {
+                    let word = format!("fencepost-{:016x}", machine::entropy());
+                    let text = text(file, &history, &judgement, model);
+                    print(&report::quoted(&text, &word));
+                    print(&report::github(&judgement));
                 } else {
-                    print_text(file, &history, &judgement, model)
+                    print(&text(file, &history, &judgement, model))
                 }
                 judgement.verdict.exit_code()
             }
@@ -120,18 +126,20 @@ fn print_json(file: &str, history: &History, judgement: &Judgement) {
     say(line);
 }
 
-fn print_text(file: &str, history: &History, judgement: &Judgement, model: Model) {
+fn text(file: &str, history: &History, judgement: &Judgement, model: Model) -> String {
     let headline = match model {
         Model::FencedRegister => report::register_headline(judgement),
         Model::Fencing => report::headline(judgement),
     };
-    say(format_args!("{file}: {headline}"));
     for warning in &history.warnings {
         complain(format_args!("{file}: {warning}"));
     }
+    let mut text = format!("{file}: {headline}\n");
     for finding in &judgement.findings {
-        say(report::finding_text(finding));
+        text.push_str(&report::finding_text(finding));
+        text.push('\n');
     }
+    text
 }
 
 fn report_unreadable(file: &str, unreadable: &Unreadable, json: bool) {

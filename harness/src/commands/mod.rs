@@ -4,5 +4,6 @@ pub mod check;
 pub mod doctor;
 pub mod heal;
 pub mod list;
+pub mod report;
 pub mod run;
 pub mod serve;

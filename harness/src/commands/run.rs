@@ -9,7 +9,7 @@ use fencepost_checker::verdict::Verdict;
 use fencepost_workloads::seed::Seed;
 use fencepost_workloads::suite::{BUILT_IN, Count, Fault, Suite, built_in};
 
-use crate::cli::RunArguments;
+use crate::cli::{RunArguments, RunFormat};
 use crate::defects::{Defects, catalogue};
 use crate::error::{EXIT_FAILURE, HarnessError};
 use crate::machine;
@@ -38,10 +38,14 @@ pub fn run(arguments: &RunArguments) -> Result<u8, HarnessError> {
     // Nothing of the run is left; what a broken pipe still holds must not keep the program.
     runtime.shutdown_background();
     let end = end?;
-    if arguments.json {
-        print_json(&end)
-    } else {
-        print(&text(&end));
+    match arguments.format {
+        _ if arguments.json => print_json(&end),
+        RunFormat::Text => print(&text(&end)),
+        RunFormat::Github => {
+            let word = format!("fencepost-{:016x}", machine::entropy());
+            print(&report::quoted(&text(&end), &word));
+            print(&report::github(&end.judgement));
+        }
     }
     Ok(status(&end))
 }
@@ -260,6 +264,10 @@ fn text(end: &RunEnd) -> String {
             .map(|trouble| format!("trouble        {trouble}")),
     );
     lines.push(format!("saved          {}", folder.path().display()));
+    lines.push(format!(
+        "report         {}",
+        folder.path().join("report.html").display()
+    ));
     lines.push(format!("replay         {}", record.replay));
     lines.join("\n") + "\n"
 }

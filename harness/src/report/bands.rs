@@ -2,6 +2,8 @@
 //!
 //! Skipped faults were never in force and are not drawn. A fault without evidence is drawn in outline.
 
+use std::collections::HashMap;
+
 use fencepost_checker::history::{FaultOutcome, FaultWindow, History, Name};
 
 use super::belief::end_of;
@@ -13,6 +15,8 @@ use crate::run_record::RunRecord;
 /// More rows than this are not drawn; the caption says so.
 const MOST_ROWS: usize = 14;
 const ROW: f64 = 17.0;
+/// A band that begins and ends as near as this to the one of its kind before is not shaded again, in pixels.
+const SAME: f64 = 3.0;
 
 /// A fault that was in force.
 #[derive(Clone, Debug)]
@@ -167,11 +171,20 @@ pub fn shade<'a>(
     area: Area,
     alpha: f64,
 ) {
+    let mut drawn: HashMap<(Colour, bool), (f64, f64)> = HashMap::new();
     for band in bands {
         let (from, to) = (
             axis.x(band.from),
             axis.x(band.to).max(axis.x(band.from) + 2.0),
         );
+        // Thousands of faults on one spot are seen no better than one of them.
+        let last = drawn
+            .entry((band.colour(), band.certain))
+            .or_insert((f64::MIN, f64::MIN));
+        if (from - last.0).abs() < SAME && (to - last.1).abs() < SAME {
+            continue;
+        }
+        *last = (from, to);
         let alpha = if band.certain { alpha } else { alpha / 2.0 };
         scene.shade(
             Area::new(from, area.top, to, area.bottom),

@@ -1,9 +1,11 @@
 //! The lanes of one finding's story, filled: beliefs, faults, marks and labels, large enough to read.
 
-use fencepost_checker::history::{History, Name};
+use std::collections::HashMap;
+
+use fencepost_checker::history::{History, Name, Token};
 
 use super::bands::{Band, hatch_stopped, shade, worker_of};
-use super::belief::{Belief, turns};
+use super::belief::Belief;
 use super::callouts::{Callout, arranged};
 use super::frame::{Axis, RIGHT, Unit, time_grid};
 use super::palette::{self, Answer, INK, LANE, SOFT_INK, VIOLATION, is_write};
@@ -61,7 +63,9 @@ pub struct CloseUp<'a> {
     /// The faults in force meanwhile.
     pub bands: &'a [Band<'a>],
     /// All of the history.
-    pub beliefs: Vec<Belief>,
+    pub beliefs: &'a [Belief],
+    /// Which of its lock's tokens a token is.
+    pub turns: HashMap<(Name, Token), usize>,
 }
 
 impl CloseUp<'_> {
@@ -150,7 +154,6 @@ impl CloseUp<'_> {
     }
 
     fn draw_beliefs(&self, scene: &mut Scene, client: Name, bar: Area, callouts: &[Callout]) {
-        let turns = turns(&self.beliefs);
         let shown = |belief: &&Belief| {
             belief.client == client
                 && Some(belief.lock) == self.story.lock
@@ -167,7 +170,7 @@ impl CloseUp<'_> {
             scene.fill(
                 area,
                 palette::token(
-                    turns
+                    self.turns
                         .get(&(belief.lock, belief.token))
                         .copied()
                         .unwrap_or_default(),

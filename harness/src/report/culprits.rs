@@ -10,11 +10,19 @@ use super::palette::is_write;
 pub fn operations_of(finding: &Finding, history: &History) -> Vec<usize> {
     let mut events = finding.events.clone();
     events.sort_unstable();
-    let named = |index: u64| events.binary_search(&index).is_ok();
+    let (Some(&first), Some(&last)) = (events.first(), events.last()) else {
+        return Vec::new();
+    };
+    // Most operations of a long recording are ruled out by the bounds alone.
+    let named =
+        |index: u64| (first..=last).contains(&index) && events.binary_search(&index).is_ok();
+    let until = history
+        .operations
+        .partition_point(|operation| operation.invoked.index <= last);
     let concerned = |operation: &Operation| {
         named(operation.invoked.index) || operation.completed.is_some_and(|at| named(at.index))
     };
-    (0..history.operations.len())
+    (0..until)
         .filter(|&position| concerned(&history.operations[position]))
         .collect()
 }

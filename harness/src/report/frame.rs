@@ -165,6 +165,8 @@ pub enum Sign {
     Mark(Mark, Colour),
     /// Bars side by side.
     Bars(Vec<Colour>),
+    /// A line and its width.
+    Line(Colour, u32),
     /// A bar, hatched.
     Hatch(Colour),
     /// A band.
@@ -228,6 +230,12 @@ fn draw_sign(scene: &mut Scene, sign: &Sign, area: Area) {
                 scene.outline(bar, SOFT_INK, 1);
             }
         }
+        Sign::Line(colour, width) => scene.line(
+            at(area.left, centre.y),
+            at(area.right, centre.y),
+            *colour,
+            *width,
+        ),
         Sign::Hatch(colour) => {
             scene.fill(area, *colour);
             scene.hatch(area, SOFT_INK.tint(0.6));

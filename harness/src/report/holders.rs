@@ -10,7 +10,7 @@ use fencepost_checker::history::History;
 use fencepost_checker::verdict::Judgement;
 
 use super::bands::{bands, strip};
-use super::belief::{beliefs, end_of, turns};
+use super::belief::{end_of, turns};
 use super::culprits::culprits;
 use super::frame::{
     Axis, RIGHT, Sign, Unit, WIDTH, band_entries, captions, heading, legend, time_numbers,
@@ -19,15 +19,18 @@ use super::lanes::{Lane, keep_telling, lanes};
 use super::palette::{self, Answer, VIOLATION};
 use super::plain::plain;
 use super::scene::{Area, Mark, Scene};
+use super::source::Source;
 use super::timeline::{LEFT, Timeline};
-use crate::run_record::RunRecord;
 
 /// More lanes than this are not drawn.
 const MOST_LANES: usize = 60;
+/// What more findings than this point at is not ringed.
+const MOST_POINTED: usize = 40;
 
 /// The picture.
 #[must_use]
-pub fn holders(run: &RunRecord, history: &History, judgement: &Judgement) -> Scene {
+pub fn holders(source: &Source<'_>) -> Scene {
+    let (run, history) = (source.run, source.history);
     let title = "Who believed to hold which token when";
     let mut scene = Scene::new(WIDTH, title);
     let subtitle = format!(
@@ -38,9 +41,9 @@ pub fn holders(run: &RunRecord, history: &History, judgement: &Judgement) -> Sce
     let axis = Axis::whole(history.first_time, end_of(history).time, LEFT);
     let bands = bands(history);
     let strip = strip(&mut scene, &axis, &bands, top);
-    let beliefs = beliefs(history);
-    let pointed = pointed(history, judgement);
-    let mut lanes = lanes(history, &beliefs);
+    let beliefs = source.beliefs();
+    let pointed = pointed(history, source.judgement);
+    let mut lanes = lanes(history, beliefs);
     let dropped = keep_telling(
         &mut lanes,
         &pointed.keys().copied().collect(),
@@ -53,7 +56,7 @@ pub fn holders(run: &RunRecord, history: &History, judgement: &Judgement) -> Sce
         history,
         axis,
         bands: &bands,
-        turns: turns(&beliefs),
+        turns: turns(beliefs),
         lanes: placed(&lanes, strip.bottom + 14.0),
     };
     let bottom = timeline
@@ -89,7 +92,7 @@ pub fn holders(run: &RunRecord, history: &History, judgement: &Judgement) -> Sce
 /// The operations to ring, each with the first finding that points at it.
 fn pointed(history: &History, judgement: &Judgement) -> BTreeMap<usize, String> {
     let mut pointed = BTreeMap::new();
-    for finding in &judgement.findings {
+    for finding in judgement.findings.iter().take(MOST_POINTED) {
         for position in culprits(finding, history) {
             pointed
                 .entry(position)
@@ -166,7 +169,11 @@ mod tests {
 
     #[test]
     fn lanes_tokens_workers_and_locks_are_named() {
-        let scene = holders(&run(), &zombie_refused().history(), &judgement(Vec::new()));
+        let scene = holders(&Source::new(
+            &run(),
+            &zombie_refused().history(),
+            &judgement(Vec::new()),
+        ));
         scene.assert_readable();
         for text in ["s", "c1 · w1", "c2 · w2", "41", "42", "zombie"] {
             assert!(texts(&scene).iter().any(|shown| shown == text), "{text}");
@@ -181,11 +188,11 @@ mod tests {
 
     #[test]
     fn the_late_write_of_a_violation_is_ringed_and_named() {
-        let scene = holders(
+        let scene = holders(&Source::new(
             &run(),
             &zombie_accepted().history(),
             &judgement(vec![stale_write_accepted()]),
-        );
+        ));
         scene.assert_readable();
         let rings = scene
             .shapes
@@ -202,11 +209,11 @@ mod tests {
 
     #[test]
     fn nothing_recorded_is_said_and_one_operation_is_enough() {
-        let empty = holders(
+        let empty = holders(&Source::new(
             &run(),
             &Recording::default().history(),
             &judgement(Vec::new()),
-        );
+        ));
         empty.assert_readable();
         assert!(
             texts(&empty)
@@ -215,7 +222,12 @@ mod tests {
         );
         let mut recording = Recording::default();
         recording.grant("c1", "s", 1, 0, 1);
-        holders(&run(), &recording.history(), &judgement(Vec::new())).assert_readable();
+        holders(&Source::new(
+            &run(),
+            &recording.history(),
+            &judgement(Vec::new()),
+        ))
+        .assert_readable();
     }
 
     #[test]
@@ -235,7 +247,11 @@ mod tests {
             }
         }
         recording.release("c0", "s", 1, 40_000, 40_001, "ok");
-        let scene = holders(&run(), &recording.history(), &judgement(Vec::new()));
+        let scene = holders(&Source::new(
+            &run(),
+            &recording.history(),
+            &judgement(Vec::new()),
+        ));
         scene.assert_readable();
         let texts = texts(&scene);
         assert!(

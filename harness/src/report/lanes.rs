@@ -102,13 +102,15 @@ pub fn keep_telling(
 }
 
 /// Finds the lock of a write.
-struct Locks {
+pub struct Locks {
     guarding: HashMap<Name, Name>,
     granted: HashMap<(Name, Token), Name>,
 }
 
 impl Locks {
-    fn new(history: &History, beliefs: &[Belief]) -> Self {
+    /// From the header, and from what was granted to whom.
+    #[must_use]
+    pub fn new(history: &History, beliefs: &[Belief]) -> Self {
         let mut guarding = HashMap::new();
         for (lock, header) in history.header.iter().flat_map(|header| &header.locks) {
             let Some(lock) = history.names.find(lock) else {
@@ -128,7 +130,9 @@ impl Locks {
         Self { guarding, granted }
     }
 
-    fn of(&self, write: &Operation) -> Option<Name> {
+    /// The lock under which `write` was made, where anything tells.
+    #[must_use]
+    pub fn of(&self, write: &Operation) -> Option<Name> {
         let guarding = || self.guarding.get(&write.key?).copied();
         let granted = || self.granted.get(&(write.client, write.token?)).copied();
         write.lock.or_else(guarding).or_else(granted)

@@ -2,89 +2,50 @@
 
 use fencepost_checker::history::{History, Operation};
 
-use super::bands::{bands, shade, strip};
-use super::belief::end_of;
-use super::frame::{
-    Axis, RIGHT, Sign, Unit, WIDTH, band_entries, captions, heading, legend, time_grid,
-    time_numbers,
-};
-use super::palette::{Answer, GRID, SOFT_INK};
-use super::plain::{counted, grouped, plain};
-use super::scene::{Anchor, Area, Mark, Scene, at};
+use super::frame::{Sign, WIDTH};
+use super::palette::{Answer, SOFT_INK};
+use super::panel::Panel;
+use super::plain::{counted, grouped};
+use super::scale::{FLOOR_MS, LogScale};
+use super::scene::{Mark, Scene, at};
 use crate::run_record::RunRecord;
 
 /// At most so many marks of outcomes other than ok, and of ok.
 const MOST_MARKS: usize = 10_000;
-/// What took less is drawn as having taken so long, in milliseconds.
-const FLOOR_MS: f64 = 0.01;
 const LEFT: f64 = 190.0;
 const HEIGHT: f64 = 480.0;
 
 /// The picture.
 #[must_use]
 pub fn latency(run: &RunRecord, history: &History) -> Scene {
-    let title = "Latency of every operation, by outcome";
-    let mut scene = Scene::new(WIDTH, title);
-    let subtitle = format!(
-        "run {}: one mark an operation, where it was invoked; log scale; faults in rows above and shaded behind",
-        plain(&run.run, 16)
-    );
-    let top = heading(&mut scene, title, &subtitle, 22.0);
-    let axis = Axis::whole(history.first_time, end_of(history).time, LEFT);
-    let bands = bands(history);
-    let strip = strip(&mut scene, &axis, &bands, top);
-    let plot = Area::new(
-        LEFT,
-        strip.bottom + 14.0,
-        RIGHT,
-        strip.bottom + 14.0 + HEIGHT,
-    );
-    let unit = Unit {
-        nanoseconds: 1e9,
-        zero: 0,
-    };
-
-    let (chosen, mut notes) = chosen(history);
-    let scale = LogScale::of(chosen.iter().map(|(operation, _)| took_ms(operation)), plot);
-    shade(&mut scene, &axis, bands.iter(), plot, 0.08);
-    time_grid(&mut scene, &axis, unit, plot);
+    let mut scene = Scene::new(WIDTH, "Latency of every operation, by outcome");
+    let about = "one mark an operation, where it was invoked; log scale; faults in rows above and shaded behind";
+    let mut panel = Panel::begin(&mut scene, run, history, about, LEFT);
+    let plot = panel.plot(&mut scene, HEIGHT, "");
+    let (chosen, notes) = chosen(history);
+    let scale = LogScale::of(chosen.iter().map(|(operation, _)| took_ms(operation)));
     scale.draw(&mut scene, plot);
     for (operation, answer) in &chosen {
         let (mark, reach) = mark(*answer);
-        scene.mark(
-            mark,
-            at(axis.x(operation.invoked.time), scale.y(took_ms(operation))),
-            reach,
-            answer.colour(),
+        let centre = at(
+            panel.axis.x(operation.invoked.time),
+            scale.y(took_ms(operation), plot),
         );
+        scene.mark(mark, centre, reach, answer.colour());
     }
     scene.outline(plot, SOFT_INK, 1);
-
-    let below = time_numbers(
+    let entries = Answer::ALL.map(|answer| {
+        (
+            Sign::Mark(mark(answer).0, answer.colour()),
+            answer.words().to_owned(),
+        )
+    });
+    panel.end(
         &mut scene,
-        &axis,
-        unit,
-        plot.bottom,
         "invoked, seconds since the run began",
+        &entries,
+        notes,
     );
-    let entries: Vec<(Sign, String)> = Answer::ALL
-        .map(|answer| {
-            (
-                Sign::Mark(mark(answer).0, answer.colour()),
-                answer.words().to_owned(),
-            )
-        })
-        .to_vec();
-    let below = legend(&mut scene, &entries, LEFT, below, 14.0);
-    let below = legend(&mut scene, &band_entries(&bands), LEFT, below, 14.0);
-    if strip.left_out > 0 {
-        notes.push(format!(
-            "{} found no row and are only shaded.",
-            counted(strip.left_out as u64, "more kind of fault")
-        ));
-    }
-    let below = captions(&mut scene, &notes, LEFT, below + 2.0);
-    scene.height = (below + 8.0) as u32;
     scene
 }
 
@@ -97,7 +58,9 @@ fn mark(answer: Answer) -> (Mark, f64) {
     }
 }
 
-fn took_ms(operation: &Operation) -> f64 {
+/// How long an operation took, in milliseconds; 0 without an answer.
+#[must_use]
+pub fn took_ms(operation: &Operation) -> f64 {
     let completed = operation.completed.unwrap_or(operation.invoked);
     completed.time.saturating_sub(operation.invoked.time) as f64 / 1e6
 }
@@ -144,73 +107,13 @@ fn chosen(history: &History) -> (Vec<(&Operation, Answer)>, Vec<String>) {
     (chosen, notes)
 }
 
-/// Whole decades of milliseconds, upwards.
-#[derive(Clone, Copy, Debug)]
-struct LogScale {
-    lowest: i32,
-    highest: i32,
-    bottom: f64,
-    top: f64,
-}
-
-impl LogScale {
-    fn of(values: impl Iterator<Item = f64>, plot: Area) -> Self {
-        let (mut least, mut greatest) = (f64::INFINITY, f64::NEG_INFINITY);
-        for value in values {
-            let value = value.max(FLOOR_MS);
-            (least, greatest) = (least.min(value), greatest.max(value));
-        }
-        if least > greatest {
-            (least, greatest) = (0.1, 100.0);
-        }
-        let lowest = least.log10().floor() as i32;
-        let highest = (greatest.log10().ceil() as i32).max(lowest + 1);
-        // Room for the marks that lie on an edge.
-        Self {
-            lowest,
-            highest,
-            bottom: plot.bottom - 8.0,
-            top: plot.top + 8.0,
-        }
-    }
-
-    fn y(&self, milliseconds: f64) -> f64 {
-        let share = (milliseconds.max(FLOOR_MS).log10() - f64::from(self.lowest))
-            / f64::from(self.highest - self.lowest);
-        self.bottom - (self.bottom - self.top) * share.clamp(0.0, 1.0)
-    }
-
-    fn draw(&self, scene: &mut Scene, plot: Area) {
-        for decade in self.lowest..=self.highest {
-            let value = 10_f64.powi(decade);
-            let y = self.y(value);
-            scene.line(at(plot.left, y), at(plot.right, y), GRID, 1);
-            let text = match decade {
-                3.. => format!(
-                    "{} s",
-                    grouped(10_u64.saturating_pow(decade.unsigned_abs() - 3))
-                ),
-                0..3 => format!("{value:.0} ms"),
-                _ => format!("{value:.*} ms", decade.unsigned_abs() as usize),
-            };
-            scene.text(at(plot.left - 10.0, y), &text, 14.0, SOFT_INK, Anchor::End);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::sample::{Recording, run, zombie_refused};
     use super::*;
 
     #[test]
-    fn a_latency_of_zero_stands_at_the_floor() {
-        let scale = LogScale::of([0.0, 250.0].into_iter(), Area::new(0.0, 0.0, 100.0, 100.0));
-        assert_eq!((scale.lowest, scale.highest), (-2, 3));
-        assert!(
-            (scale.y(0.0) - scale.y(FLOOR_MS)).abs() < 1e-9 && (scale.y(0.0) - 92.0).abs() < 1e-9
-        );
-        assert!(scale.y(1.0) > scale.y(250.0));
+    fn a_latency_of_zero_is_said_and_nothing_gives_an_empty_plot() {
         let mut recording = Recording::default();
         recording.write("c1", "s", 1, 5, 5, "ok");
         let scene = latency(&run(), &recording.history());
@@ -221,15 +124,6 @@ mod tests {
                 .iter()
                 .any(|(text, _)| text == "1 operation took less than 0.01 ms; drawn at 0.01 ms.")
         );
-    }
-
-    #[test]
-    fn nothing_gives_an_empty_plot_and_one_latency_still_spans_a_decade() {
-        let plot = Area::new(0.0, 0.0, 100.0, 100.0);
-        let empty = LogScale::of(std::iter::empty(), plot);
-        assert_eq!((empty.lowest, empty.highest), (-1, 2));
-        let one = LogScale::of(std::iter::once(10.0), plot);
-        assert_eq!((one.lowest, one.highest), (1, 2));
         latency(&run(), &Recording::default().history()).assert_readable();
     }
 

@@ -5,58 +5,85 @@
 //! |---|---|
 //! | `headline.rs` | verdict and cause in one sentence |
 //! | `terminal.rs` | what is printed: findings and denominators |
+//! | `page.rs`, `markup.rs`, `page.css` | `report.html` |
 //! | `summary.rs` | `summary.md` |
-//! | `latency.rs` | `plots/latency`: how long every operation took |
-//! | `refusals.rs` | `plots/refusals`: whom the fence refused when |
-//! | `holders.rs`, `timeline.rs` | `plots/holders`: who believed to hold which token when; start here |
-//! | `violation.rs`, `close_up.rs` | `plots/finding-N`: the same, close up, for the finding that the summary numbers N (from 1) |
-//! | [`zombies`] | what became of each zombie fault |
-//! | `belief.rs`, `lanes.rs`, `bands.rs`, `culprits.rs`, `story.rs` | what the pictures show, before it has a place |
-//! | `frame.rs`, `callouts.rs` | heading, axis, legend, captions; labels that keep apart |
+//! | `junit.rs`, `annotations.rs` | `junit.xml`; what a CI shows beside a job |
+//! | [`plots`] | the table of pictures: start here |
+//! | `drawings.rs` | which of them a report has, painted |
+//! | `holders.rs`, `timeline.rs` | `plots/holders`: who believed to hold which token when |
+//! | `latency.rs`, `quantiles.rs`, `rate.rs` | how long operations took, each and in spans; how many there were |
+//! | `refusals.rs`, `lag.rs`, `marks.rs` | whom the fence refused when; how stale they were; counter and high water |
+//! | `handover.rs` | how long a lock could not be written to after a stop |
+//! | `violation.rs`, `close_up.rs` | `plots/finding-N`: the holder timeline, close up, for the finding that reports number N (from 1) |
+//! | [`zombies`], `fault_table.rs` | what became of each zombie fault, and of each fault |
+//! | `source.rs`, `belief.rs`, `late.rs`, `successions.rs`, `lanes.rs`, `bands.rs`, `bins.rs`, `culprits.rs`, `story.rs` | what the pictures show, before it has a place |
+//! | `omissions.rs` | what a timeline has no room for |
+//! | `panel.rs`, `frame.rs`, `scale.rs`, `callouts.rs` | heading, axes, legend, captions; labels that keep apart |
 //! | [`palette`] | colours and their words |
 //! | `sentence.rs` | one operation in a few words |
 //! | `plain.rs` | names from outside, made harmless |
-//! | `scene.rs`, `paint.rs` | shapes in pixels; SVG and PNG of them |
+//! | `scene.rs`, `paint.rs`, `svg.rs` | shapes in pixels; PNG and SVG of them |
 
+mod annotations;
 mod bands;
 mod belief;
+mod bins;
 mod callouts;
 mod close_up;
 mod culprits;
+mod drawings;
+mod fault_table;
 mod frame;
+mod handover;
 mod headline;
 mod holders;
+mod junit;
+mod lag;
 mod lanes;
+mod late;
 mod latency;
+mod marks;
+mod markup;
+mod omissions;
+mod page;
 mod paint;
 pub mod palette;
+mod panel;
 mod plain;
+pub mod plots;
+mod quantiles;
+mod rate;
 mod refusals;
 #[cfg(test)]
 mod sample;
+mod scale;
 mod scene;
 mod sentence;
+mod source;
 mod story;
+mod successions;
 mod summary;
+mod svg;
 mod terminal;
 mod timeline;
 mod violation;
 pub mod zombies;
-
-use std::collections::HashSet;
 
 use fencepost_checker::history::History;
 use fencepost_checker::verdict::Judgement;
 use thiserror::Error;
 
 use crate::run_record::RunRecord;
+pub use annotations::{github, quoted};
+use drawings::{Wanted, drawn, scene_of, wanted};
 pub use headline::{headline, register_headline};
-use scene::Scene;
+pub use junit::junit;
+use page::Inlay;
+pub use plain::plain;
+use plots::PLOTS;
+use source::Source;
 use summary::Picture;
 pub use terminal::{denominators, finding_text};
-
-/// At most so many findings have a picture of their own: the first of each rule.
-const MOST_FINDINGS: usize = 6;
 
 /// A file of the report.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -90,14 +117,23 @@ pub enum ReportError {
         /// What it said.
         message: String,
     },
+    /// No picture is called so.
+    #[error(
+        "a plot {name:?}: there are {}, and finding-1, finding-2 ...",
+        PLOTS.iter().map(|plot| plot.name).collect::<Vec<_>>().join(", ")
+    )]
+    NoPlot {
+        /// As it was asked for.
+        name: String,
+    },
     /// There are fewer findings.
-    #[error("finding {position}: there is none")]
+    #[error("finding {}: there is none", position + 1)]
     NoFinding {
         /// From 0.
         position: usize,
     },
     /// The recording does not hold what the finding speaks of.
-    #[error("finding {position}: the history holds none of its events")]
+    #[error("finding {}: the history holds none of its events", position + 1)]
     NoEvents {
         /// From 0.
         position: usize,
@@ -123,7 +159,8 @@ impl ReportError {
     }
 }
 
-/// Everything: `summary.md` first, then each plot as SVG and as PNG. The same input gives the same bytes.
+/// Everything: `report.html`, `summary.md` and `junit.xml`, then each plot as SVG and as PNG. The same input gives the
+/// same bytes.
 ///
 /// # Errors
 /// [`ReportError::Incomplete`] when a picture failed; it carries all the others, see [`ReportError::into_artifacts`].
@@ -132,105 +169,33 @@ pub fn render(
     history: &History,
     judgement: &Judgement,
 ) -> Result<Vec<Artifact>, ReportError> {
-    let close_up = |position: usize| Plot {
-        path: format!("plots/finding-{}", position + 1),
-        title: format!("Close up: {}", judgement.findings[position].finding),
-        files: violation(run, history, judgement, position),
-        finding: Some(position),
-    };
-    let whole = |name: &str, scene: Scene| Plot {
-        path: format!("plots/{name}"),
-        files: painted(&scene),
-        title: scene.title,
-        finding: None,
-    };
-    let mut plots: Vec<Plot> = pictured(judgement).into_iter().map(close_up).collect();
-    plots.push(whole("holders", holders::holders(run, history, judgement)));
-    plots.push(whole("refusals", refusals::refusals(run, history)));
-    plots.push(whole("latency", latency::latency(run, history)));
-    assemble(plots, |drawn, failures| {
-        summary::summary(run, history, judgement, drawn, failures)
-    })
-}
-
-/// The close-up of one finding, as SVG and as PNG.
-///
-/// # Errors
-/// When there is no finding at `position` (from 0), the history holds none of its events, or painting fails.
-pub fn violation(
-    run: &RunRecord,
-    history: &History,
-    judgement: &Judgement,
-    position: usize,
-) -> Result<(Vec<u8>, Vec<u8>), ReportError> {
-    painted(&violation::finding_picture(
-        run, history, judgement, position,
-    )?)
-}
-
-/// The positions of the findings with a picture: the first of each rule that has events.
-fn pictured(judgement: &Judgement) -> Vec<usize> {
-    let mut rules = HashSet::new();
-    let findings = judgement.findings.iter().enumerate();
-    findings
-        .filter(|(_, finding)| !finding.events.is_empty() && rules.insert(&finding.finding))
-        .map(|(position, _)| position)
-        .take(MOST_FINDINGS)
-        .collect()
-}
-
-fn painted(scene: &Scene) -> Result<(Vec<u8>, Vec<u8>), ReportError> {
-    Ok((paint::svg(scene)?, paint::png(scene)?))
-}
-
-/// A picture, if it could be painted.
-struct Plot {
-    path: String,
-    title: String,
-    files: Result<(Vec<u8>, Vec<u8>), ReportError>,
-    finding: Option<usize>,
-}
-
-/// Takes what was painted, then lets `summarise` speak of that and of the failures.
-fn assemble(
-    plots: Vec<Plot>,
-    summarise: impl FnOnce(&[Picture], &[String]) -> String,
-) -> Result<Vec<Artifact>, ReportError> {
-    let (mut artifacts, mut drawn, mut failures) = (Vec::new(), Vec::new(), Vec::new());
-    for Plot {
-        path,
-        title,
-        files,
-        finding,
-    } in plots
-    {
-        match files {
-            Ok((svg, png)) => {
-                artifacts.push(Artifact {
-                    path: format!("{path}.svg"),
-                    bytes: svg,
-                });
-                artifacts.push(Artifact {
-                    path: format!("{path}.png"),
-                    bytes: png,
-                });
-                drawn.push(Picture {
-                    path,
-                    title,
-                    finding,
-                });
+    let source = Source::new(run, history, judgement);
+    let drawn = drawn(&source, &wanted(judgement));
+    let mut failures: Vec<String> = Vec::new();
+    let (mut inlays, mut pictures, mut files) = (Vec::new(), Vec::new(), Vec::new());
+    for drawing in drawn {
+        match drawing {
+            Ok(drawing) => {
+                inlays.push(drawing.inlay);
+                pictures.extend(drawing.picture);
+                files.extend(drawing.files);
             }
-            Err(error) => failures.push(format!("{path}: {error}")),
+            Err(failure) => failures.push(failure),
         }
     }
-    let bytes = summarise(&drawn, &failures).into_bytes();
-    artifacts.insert(
-        0,
-        Artifact {
-            path: "summary.md".to_owned(),
-            bytes,
-        },
-    );
+    let document = |path: &str, text: String| Artifact {
+        path: path.to_owned(),
+        bytes: text.into_bytes(),
+    };
+    let mut artifacts = vec![
+        document("report.html", page::page(&source, &inlays, &failures)),
+        document(
+            "summary.md",
+            summary::summary(run, history, judgement, &pictures, &failures),
+        ),
+        document("junit.xml", junit::junit(run, judgement)),
+    ];
+    artifacts.extend(files);
     if failures.is_empty() {
         Ok(artifacts)
     } else {
@@ -239,6 +204,66 @@ fn assemble(
             failures,
         })
     }
+}
+
+/// Only `report.html`.
+///
+/// # Errors
+/// When a picture in it could not be drawn.
+pub fn html(
+    run: &RunRecord,
+    history: &History,
+    judgement: &Judgement,
+) -> Result<Vec<u8>, ReportError> {
+    let source = Source::new(run, history, judgement);
+    let inlays = wanted(judgement)
+        .iter()
+        .map(|wanted| {
+            Ok(Inlay {
+                name: wanted.name.clone(),
+                svg: paint::inline(&scene_of(&wanted.name, &source)?)?,
+            })
+        })
+        .collect::<Result<Vec<Inlay>, ReportError>>()?;
+    Ok(page::page(&source, &inlays, &[]).into_bytes())
+}
+
+/// Only `summary.md`; it names the pictures without drawing them.
+#[must_use]
+pub fn markdown(run: &RunRecord, history: &History, judgement: &Judgement) -> Vec<u8> {
+    let wanted = wanted(judgement);
+    let pictures: Vec<Picture> = wanted
+        .iter()
+        .filter(|wanted| wanted.filed)
+        .map(Wanted::picture)
+        .collect();
+    summary::summary(run, history, judgement, &pictures, &[]).into_bytes()
+}
+
+/// One picture as an SVG document.
+///
+/// # Errors
+/// When there is no picture of that name, or it cannot be drawn.
+pub fn plot_svg(
+    name: &str,
+    run: &RunRecord,
+    history: &History,
+    judgement: &Judgement,
+) -> Result<Vec<u8>, ReportError> {
+    paint::svg(&scene_of(name, &Source::new(run, history, judgement))?)
+}
+
+/// One picture as a PNG file.
+///
+/// # Errors
+/// When there is no picture of that name, or it cannot be drawn.
+pub fn plot_png(
+    name: &str,
+    run: &RunRecord,
+    history: &History,
+    judgement: &Judgement,
+) -> Result<Vec<u8>, ReportError> {
+    paint::png(&scene_of(name, &Source::new(run, history, judgement))?)
 }
 
 #[cfg(test)]
@@ -254,31 +279,31 @@ mod tests {
     }
 
     #[test]
-    fn a_report_is_a_summary_and_each_picture_twice_and_is_the_same_every_time() {
+    fn a_report_is_its_documents_and_each_picture_twice_and_is_the_same_every_time() {
         let (run, history, judgement) = (
             run(),
             zombie_accepted().history(),
             judgement(vec![stale_write_accepted(), stale_write_accepted()]),
         );
         let once = render(&run, &history, &judgement).expect("a sample can be rendered");
-        assert_eq!(
-            paths(&once),
-            [
-                "summary.md",
-                "plots/finding-1.svg",
-                "plots/finding-1.png",
-                "plots/holders.svg",
-                "plots/holders.png",
-                "plots/refusals.svg",
-                "plots/refusals.png",
-                "plots/latency.svg",
-                "plots/latency.png"
-            ]
-        );
+        let mut expected = vec![
+            "report.html".to_owned(),
+            "summary.md".to_owned(),
+            "junit.xml".to_owned(),
+        ];
+        let names = PLOTS.iter().map(|plot| plot.name);
+        for name in std::iter::once("finding-1").chain(names) {
+            expected.extend(["svg", "png"].map(|kind| format!("plots/{name}.{kind}")));
+        }
+        assert_eq!(paths(&once), expected);
         let again = render(&run, &history, &judgement).expect("a sample can be rendered");
         assert!(once == again, "two renderings differ");
-        let (svg, png) = violation(&run, &history, &judgement, 0).expect("there is a finding");
-        assert!(svg == once[1].bytes && png == once[2].bytes);
+        let alone = |name| plot_svg(name, &run, &history, &judgement).expect("it can be drawn");
+        assert!(alone("finding-1") == once[3].bytes && alone("holders") == once[5].bytes);
+        let alone = plot_png("finding-1", &run, &history, &judgement).expect("it can be drawn");
+        assert!(alone == once[4].bytes);
+        assert!(html(&run, &history, &judgement).expect("it can be drawn") == once[0].bytes);
+        assert!(markdown(&run, &history, &judgement) == once[1].bytes);
     }
 
     #[test]
@@ -288,7 +313,7 @@ mod tests {
         for recording in [Recording::default(), single] {
             let artifacts = render(&run(), &recording.history(), &judgement(Vec::new()))
                 .expect("it can be rendered");
-            assert_eq!(artifacts.len(), 7);
+            assert_eq!(artifacts.len(), 3 + 2 * PLOTS.len());
         }
     }
 
@@ -302,20 +327,55 @@ mod tests {
             .expect_err("its events are not there");
         assert_eq!(
             error.to_string(),
-            "plots/finding-1: finding 0: the history holds none of its events"
+            "plots/finding-1: finding 1: the history holds none of its events"
         );
         let artifacts = error.into_artifacts();
-        assert_eq!(artifacts.len(), 7);
-        let summary = String::from_utf8(artifacts[0].bytes.clone()).expect("a summary is UTF-8");
-        assert!(
-            summary.contains("Not drawn:\n\n- plots/finding-1: finding 0:"),
-            "{summary}"
-        );
+        assert_eq!(artifacts.len(), 3 + 2 * PLOTS.len());
+        for document in &artifacts[..2] {
+            let text = String::from_utf8(document.bytes.clone()).expect("a document is UTF-8");
+            assert!(
+                text.contains("Not drawn:") && text.contains("plots/finding-1: finding 1:"),
+                "{text}"
+            );
+        }
     }
 
     #[test]
-    fn hostile_names_stay_text_in_every_picture() {
-        let evil = "</text><script>alert(1)</script>&|`\n\u{0}\u{202e}";
+    fn pictures_in_the_page_have_no_ids_so_none_can_clash_and_no_address() {
+        let (history, judgement) = (
+            zombie_accepted().history(),
+            judgement(vec![stale_write_accepted(), stale_write_accepted()]),
+        );
+        let page = html(&run(), &history, &judgement).expect("it can be drawn");
+        let page = String::from_utf8(page).expect("a page is UTF-8");
+        assert_eq!(page.matches("<svg ").count(), 2 + PLOTS.len());
+        for part in page.split("<svg ").skip(1) {
+            let picture = part.split("</svg>").next().expect("it ends");
+            assert!(
+                !picture.contains("id=") && !picture.contains("href"),
+                "{picture}"
+            );
+        }
+        let mut ids: Vec<&str> = page
+            .split(" id=\"")
+            .skip(1)
+            .filter_map(|rest| rest.split('"').next())
+            .collect();
+        let all = ids.len();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), all, "each id once");
+        assert!(!page.contains("://") && !page.contains("src=") && !page.contains("<script"));
+        for target in page.split("href=\"").skip(1) {
+            let target = target.split('"').next().expect("it ends");
+            assert!(ids.contains(&target.trim_start_matches('#')), "{target}");
+        }
+    }
+
+    #[test]
+    fn hostile_names_stay_text_and_short_everywhere() {
+        let evil = "</text></script><script>alert(1)</script>\"><img src=x onerror=alert(1)>]]>&|`\n\u{0}\u{202e}";
+        let evil = &format!("{evil}{}", "x".repeat(10_000));
         let mut recording = Recording::default();
         recording
             .grant(evil, evil, 41, 0, 4)
@@ -332,14 +392,18 @@ mod tests {
             .expect("it can be rendered");
         for artifact in artifacts
             .iter()
-            .filter(|artifact| artifact.path.ends_with(".svg"))
+            .filter(|artifact| !artifact.path.ends_with(".png"))
         {
-            let document = std::str::from_utf8(&artifact.bytes).expect("SVG is UTF-8");
+            let document = std::str::from_utf8(&artifact.bytes).expect("it is UTF-8");
             assert!(
-                !document.contains("<script") && !document.contains(['\u{0}', '\u{202e}']),
+                !document.contains("<script")
+                    && !document.contains("<img")
+                    && !document.contains("]]>")
+                    && !document.contains(['\u{0}', '\u{202e}']),
                 "{}",
                 artifact.path
             );
+            assert!(document.len() < 200_000, "{}", artifact.path);
             assert_eq!(
                 document.matches("<text").count(),
                 document.matches("</text>").count(),
@@ -347,23 +411,5 @@ mod tests {
                 artifact.path
             );
         }
-    }
-
-    #[test]
-    fn the_first_finding_of_each_rule_is_pictured_up_to_a_limit() {
-        let named = |name: &str, events: Vec<u64>| fencepost_checker::finding::Finding {
-            finding: name.to_owned(),
-            events,
-            ..stale_write_accepted()
-        };
-        let mut findings = vec![
-            named("a", vec![1]),
-            named("b", vec![]),
-            named("a", vec![2]),
-            named("b", vec![3]),
-        ];
-        assert_eq!(pictured(&judgement(findings.clone())), [0, 3]);
-        findings.extend(["c", "d", "e", "f", "g"].map(|name| named(name, vec![1])));
-        assert_eq!(pictured(&judgement(findings)), [0, 3, 4, 5, 6, 7]);
     }
 }

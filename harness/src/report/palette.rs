@@ -48,6 +48,13 @@ const DARK: Colour = Colour(60, 60, 60);
 const INDIGO: Colour = Colour(51, 34, 136);
 const OLIVE: Colour = Colour(153, 153, 51);
 
+/// Quantiles, from the median to the slowest: one hue, darker where more operations were faster.
+pub const QUANTILES: [Colour; 4] = [INDIGO, BLUE, SKY, GREY];
+/// The highest token that a lock service has granted.
+pub const GRANTED: Colour = INDIGO;
+/// Kinds of stop, as distributions show them.
+pub const STOPS: [Colour; 3] = [PURPLE, INDIGO, BLACK];
+
 /// How an operation ended, as pictures and tables show it.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Answer {
@@ -232,6 +239,22 @@ mod tests {
         let mut colours = Answer::ALL.map(Answer::colour).to_vec();
         colours.push(VIOLATION);
         assert_all_differ("outcomes", &colours, 35.0);
+    }
+
+    #[test]
+    fn quantiles_and_stops_are_told_apart_by_every_eye() {
+        assert_all_differ("quantiles", &QUANTILES, 35.0);
+        assert_all_differ("stops", &STOPS, 35.0);
+        assert_all_differ(
+            "marks",
+            &[
+                GRANTED,
+                Answer::Ok.colour(),
+                Answer::Refused.colour(),
+                VIOLATION,
+            ],
+            35.0,
+        );
     }
 
     #[test]

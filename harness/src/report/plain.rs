@@ -1,7 +1,8 @@
 //! Text from outside, made harmless: a name of a history can never break a line, a picture or a document.
 //!
 //! Names come from files that anybody may have written. [`plain`] is for pictures and terminals, [`markdown`] for
-//! running text and table cells, [`fenced`] for whole stories. None of them judges what a text says.
+//! running text and table cells, [`fenced`] for whole stories, [`xml`] for pages, pictures and JUnit files. None of
+//! them judges what a text says.
 
 /// `text` in one line of at most `longest` characters: what cannot be seen is written as an escape, what is too
 /// long ends in an ellipsis.
@@ -33,26 +34,75 @@ fn is_hidden(c: char) -> bool {
         )
 }
 
-/// `text` for running Markdown or a table cell, one line, nothing in it interpreted.
+/// `text` for the content of an XML or HTML element, or for an attribute in double or single quotes. Characters that
+/// XML 1.0 cannot hold are dropped; lines stay lines.
 #[must_use]
-pub fn markdown(text: &str) -> String {
-    let shown: Vec<char> = plain(text, 200).chars().collect();
-    let mut escaped = String::new();
-    for (at, &c) in shown.iter().enumerate() {
+pub fn xml(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
         match c {
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
-            // What some readers take for an address: `https://`, `www.`.
-            ':' if shown.get(at + 1) == Some(&'/') => escaped.push_str("\\:"),
-            '.' if shown[..at].ends_with(&['w']) => escaped.push_str("\\."),
-            // Inside a line these begin nothing, and names and prose are full of them.
-            '-' | ',' | ';' | ':' | '.' | '?' | '\'' | '%' | '=' | '+' | '/' | '(' | ')' => {
-                escaped.push(c)
-            }
-            c if c.is_ascii_punctuation() => escaped.extend(['\\', c]),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            '\n' | '\t' => escaped.push(c),
+            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => {}
             c => escaped.push(c),
         }
+    }
+    escaped
+}
+
+/// The lines of `text`, each harmless and at most `longest` characters, and at most `most` of them.
+#[must_use]
+pub fn plain_lines(text: &str, longest: usize, most: usize) -> Vec<String> {
+    let mut lines: Vec<String> = text
+        .lines()
+        .take(most)
+        .map(|line| plain(line, longest))
+        .collect();
+    let more = text.lines().skip(most).count();
+    if more > 0 {
+        lines.push(format!("({} more)", counted(more as u64, "line")));
+    }
+    lines
+}
+
+/// `text` for running Markdown or a table cell, one line, nothing in it interpreted. What Markdown takes for itself
+/// only at some places is escaped there alone, so that the text stays readable as it is.
+#[must_use]
+pub fn markdown(text: &str) -> String {
+    let shown: Vec<char> = plain(text, 400).chars().collect();
+    let numbered = shown.iter().take_while(|c| c.is_ascii_digit()).count();
+    let mut escaped = String::new();
+    for (at, &c) in shown.iter().enumerate() {
+        let word = |place: Option<usize>| {
+            place
+                .and_then(|place| shown.get(place))
+                .is_some_and(|c| c.is_alphanumeric())
+        };
+        let meant = match c {
+            '&' | '<' | '>' => {
+                escaped.push_str(&xml(&c.to_string()));
+                continue;
+            }
+            '\\' | '`' | '*' | '[' | ']' | '|' | '~' | '$' => true,
+            '_' => !(word(at.checked_sub(1)) && word(Some(at + 1))),
+            // What some readers take for an address: `https://`, `www.`.
+            ':' => shown.get(at + 1) == Some(&'/'),
+            '.' if at > 0 && shown[at - 1] == 'w' => true,
+            // At the beginning of a bullet: a heading, a list in the list, a rule.
+            '#' | '-' | '+' | '=' => at == 0,
+            '.' | ')' => {
+                at == numbered && numbered > 0 && shown.get(at + 1).is_none_or(|c| *c == ' ')
+            }
+            _ => false,
+        };
+        if meant {
+            escaped.push('\\');
+        }
+        escaped.push(c);
     }
     escaped
 }
@@ -60,7 +110,7 @@ pub fn markdown(text: &str) -> String {
 /// `text` as a fenced block in which nothing is interpreted; lines stay lines.
 #[must_use]
 pub fn fenced(language: &str, text: &str) -> String {
-    let lines: Vec<String> = text.lines().map(|line| plain(line, 2_000)).collect();
+    let lines = plain_lines(text, 2_000, 60);
     let longest_run = lines
         .iter()
         .flat_map(|line| line.split(|c| c != '`'))
@@ -135,15 +185,41 @@ mod tests {
             ("<script>", "&lt;script&gt;"),
             ("a|b", "a\\|b"),
             ("`x`", "\\`x\\`"),
-            ("![i](u)", "\\!\\[i\\](u)"),
+            ("![i](u)", "!\\[i\\](u)"),
             ("a\nb", "a\\\\nb"),
-            ("*_~#", "\\*\\_\\~\\#"),
+            ("*_~#", "\\*\\_\\~#"),
+            ("# h", "\\# h"),
+            ("- x", "\\- x"),
+            ("1. x", "1\\. x"),
+            ("1.5 s", "1.5 s"),
+            ("memory_mb _x_", "memory_mb \\_x\\_"),
+            (
+                "2026-11-29T19:09:00Z (+2 more)",
+                "2026-11-29T19:09:00Z (+2 more)",
+            ),
+            ("valid: 3 of 4; \"a\"", "valid: 3 of 4; \"a\""),
             ("kill:lock", "kill:lock"),
             ("http://a www.b", "http\\://a www\\.b"),
         ];
         for (text, escaped) in rows {
             assert_eq!(markdown(text), escaped, "{text:?}");
         }
+    }
+
+    #[test]
+    fn xml_holds_no_markup_and_nothing_that_xml_forbids() {
+        assert_eq!(
+            xml("</a b='\"'>&]]>\u{0}\u{1b}\u{ffff}\n"),
+            "&lt;/a b=&#39;&quot;&#39;&gt;&amp;]]&gt;\n"
+        );
+    }
+
+    #[test]
+    fn lines_beyond_the_limit_are_counted() {
+        assert_eq!(
+            plain_lines("a\nb\u{7}\nc\nd", 9, 2),
+            ["a", "b\\u{7}", "(2 lines more)"]
+        );
     }
 
     #[test]

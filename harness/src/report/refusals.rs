@@ -12,12 +12,14 @@ use super::frame::{
 use super::lanes::natural;
 use super::palette::{Answer, INK, LANE, SOFT_INK, is_write};
 use super::plain::{counted, grouped, plain};
-use super::scene::{Anchor, Area, Mark, Scene, at, fitted};
+use super::scene::{Anchor, Area, Mark, Scene, at, fitted, text_area};
 use crate::run_record::RunRecord;
 
 /// More clients than this are not drawn: those with the fewest refusals go first.
 const MOST_ROWS: usize = 60;
 const LEFT: f64 = 190.0;
+/// Refusals nearer than this to one that is drawn share its mark, in pixels.
+const NEAREST: f64 = 2.0;
 /// Where the totals begin.
 const TOTALS: f64 = 1_360.0;
 
@@ -117,7 +119,7 @@ pub fn refusals(run: &RunRecord, history: &History) -> Scene {
     let below = legend(&mut scene, &band_entries(&bands), LEFT, below, 14.0);
     if thinned > 0 {
         notes.push(format!(
-            "{} within 2 px of a drawn one and left out; the totals count them.",
+            "{} within {NEAREST} px of a drawn one and have no mark of their own: a number beside a mark counts it and them, where there is room; the totals count all.",
             counted(thinned, "refusal") + if thinned == 1 { " lies" } else { " lie" }
         ));
     }
@@ -199,20 +201,43 @@ fn row_name(scene: &mut Scene, client: Name, middle: f64, run: &RunRecord, histo
     );
 }
 
-/// Draws a row's refusals and answers how many were left out.
-fn marks(scene: &mut Scene, axis: &Axis, row: &Row, middle: f64) -> u64 {
-    let mut last = f64::NEG_INFINITY;
-    let mut thinned = 0;
-    for &time in &row.refused {
+/// Refusals that stand too near to one another for marks of their own.
+struct Cluster {
+    /// Where the first of them stands, and the mark.
+    x: f64,
+    count: u64,
+}
+
+fn clusters(axis: &Axis, refused: &[u64]) -> Vec<Cluster> {
+    let mut clusters: Vec<Cluster> = Vec::new();
+    for &time in refused {
         let x = axis.x(time);
-        if x - last < 2.0 {
-            thinned += 1;
-            continue;
+        match clusters.last_mut().filter(|last| x - last.x < NEAREST) {
+            Some(last) => last.count += 1,
+            None => clusters.push(Cluster { x, count: 1 }),
         }
-        last = x;
-        scene.mark(Mark::Cross, at(x, middle), 5.0, Answer::Refused.colour());
     }
-    thinned
+    clusters
+}
+
+/// Draws a row's refusals, with their number where marks fall together, and answers how many have no mark.
+fn marks(scene: &mut Scene, axis: &Axis, row: &Row, middle: f64) -> u64 {
+    let clusters = clusters(axis, &row.refused);
+    for (place, cluster) in clusters.iter().enumerate() {
+        let centre = at(cluster.x, middle);
+        scene.mark(Mark::Cross, centre, 5.0, Answer::Refused.colour());
+        if cluster.count > 1 {
+            let beside = at(cluster.x + 9.0, middle);
+            let words = grouped(cluster.count);
+            let end = clusters
+                .get(place + 1)
+                .map_or(axis.right, |next| next.x - 7.0);
+            if text_area(beside, &words, 12.0, Anchor::Start).right < end {
+                scene.text(beside, &words, 12.0, INK, Anchor::Start);
+            }
+        }
+    }
+    row.refused.len() as u64 - clusters.len() as u64
 }
 
 fn total(scene: &mut Scene, row: &Row, most: usize, middle: f64, row_height: f64) {
@@ -307,6 +332,26 @@ mod tests {
                 .text_areas()
                 .iter()
                 .any(|(text, _)| text == "no client wrote")
+        );
+    }
+
+    #[test]
+    fn refusals_that_fall_together_share_a_mark_with_their_number() {
+        let mut recording = Recording::default();
+        for turn in 0..5 {
+            recording.write("c1", "s", 1, 1_000 + turn, 1_001 + turn, "refused");
+        }
+        recording.write("c1", "s", 1, 60_000, 60_001, "refused");
+        let scene = refusals(&run(), &recording.history());
+        scene.assert_readable();
+        let texts = scene.text_areas();
+        assert!(texts.iter().any(|(text, _)| text == "5"), "{texts:?}");
+        assert!(texts.iter().any(|(text, _)| text == "6 of 6"));
+        assert!(
+            texts
+                .iter()
+                .any(|(text, _)| text.starts_with("4 refusals lie within 2 px of a drawn one")),
+            "{texts:?}"
         );
     }
 }

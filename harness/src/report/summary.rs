@@ -1,4 +1,5 @@
-//! `summary.md`: verdict first, then the numbers, the stories, and how to repeat it.
+//! `summary.md`: verdict first, then the numbers, the stories, and how to repeat it. Fit to be shown as the summary of
+//! a CI job: no images, no long lists.
 //!
 //! Names from the recording are escaped, stories are fenced: nothing that a history says is taken as markup.
 
@@ -7,11 +8,15 @@ use fencepost_checker::history::History;
 use fencepost_checker::verdict::Judgement;
 
 use super::headline::headline;
-use super::plain::{fenced, grouped, lasting, markdown};
-use super::sentence::sentence;
+use super::plain::{counted, fenced, grouped, lasting, markdown};
 use super::terminal::{severity_word, times};
-use super::zombies::{Zombie, zombies};
+use super::zombies::{self, Zombie, zombies};
 use crate::run_record::RunRecord;
+
+/// More findings are counted, not told.
+const MOST_FINDINGS: usize = 20;
+/// More rows and lines are counted, not told: a job's summary is to be read at one go.
+const MOST_ROWS: usize = 40;
 
 /// A picture that was drawn.
 #[derive(Clone, Debug)]
@@ -64,9 +69,11 @@ fn table(head: &[&str], rows: &[Vec<String>]) -> String {
 }
 
 fn bullets(lines: &[String]) -> String {
-    lines
+    let told = lines
         .iter()
-        .map(|text| format!("- {}\n", markdown(text)))
+        .take(MOST_ROWS)
+        .map(|text| format!("- {}\n", markdown(text)));
+    told.chain([not_shown(lines.len(), MOST_ROWS, "line")])
         .collect()
 }
 
@@ -173,9 +180,11 @@ fn findings(judgement: &Judgement, pictures: &[Picture]) -> String {
         .findings
         .iter()
         .enumerate()
+        .take(MOST_FINDINGS)
         .map(|(position, finding)| told(position, finding, judgement, pictures))
         .collect();
-    format!("## Findings\n\n{}", told.join("\n"))
+    let more = not_shown(judgement.findings.len(), MOST_FINDINGS, "finding");
+    format!("## Findings\n\n{}{more}", told.join("\n"))
 }
 
 fn told(position: usize, finding: &Finding, judgement: &Judgement, pictures: &[Picture]) -> String {
@@ -208,7 +217,7 @@ fn told(position: usize, finding: &Finding, judgement: &Judgement, pictures: &[P
     let pictured: String = pictures
         .iter()
         .filter(|picture| picture.finding == Some(position))
-        .map(|picture| image(picture) + "\n")
+        .map(|picture| link(picture) + "\n")
         .collect();
     format!(
         "### {}. {}\n\n{about}\n\n{}\n{pictured}Events of the first witness: {}{more}\n",
@@ -229,72 +238,47 @@ fn zombie_table(zombies: &[Zombie], history: &History) -> String {
     }
     let rows: Vec<Vec<String>> = zombies
         .iter()
-        .map(|zombie| zombie_row(zombie, history))
+        .take(MOST_ROWS)
+        .map(|zombie| {
+            let mut cells: Vec<String> = zombies::row(zombie, history)
+                .iter()
+                .map(|cell| markdown(cell))
+                .collect();
+            if let (true, Some(first)) = (zombie.refused_first, cells.last_mut()) {
+                *first = format!("**{first}**");
+            }
+            cells
+        })
         .collect();
-    let head = [
-        "id",
-        "holder stopped",
-        "lock",
-        "token",
-        "at",
-        "for",
-        "successor wrote",
-        "first thing after waking",
-    ];
-    format!("## Zombies\n\n{}", table(&head, &rows))
+    let more = not_shown(zombies.len(), MOST_ROWS, "zombie");
+    format!("## Zombies\n\n{}{more}", table(&zombies::HEAD, &rows))
 }
 
-fn zombie_row(zombie: &Zombie, history: &History) -> Vec<String> {
-    let seconds = |time: u64| time as f64 / 1e9;
-    let name = |name: &Option<String>| name.as_deref().map_or("-".to_owned(), markdown);
-    let stopped = zombie
-        .resumed_at
-        .map_or("never woken".to_owned(), |resumed| {
-            lasting(seconds(resumed.time.saturating_sub(zombie.stopped_at.time)))
-        });
-    let first = match zombie
-        .first_after
-        .map(|position| &history.operations[position])
-    {
-        _ if !zombie.completed => "-".to_owned(),
-        Some(write) if zombie.refused_first => {
-            format!("**{}**", markdown(&sentence(write, history)))
-        }
-        Some(operation) => markdown(&sentence(operation, history)),
-        None => "nothing".to_owned(),
-    };
-    vec![
-        zombie.id.to_string(),
-        if zombie.completed {
-            name(&zombie.client)
-        } else {
-            format!("{} (not completed)", name(&zombie.client))
-        },
-        name(&zombie.lock),
-        zombie
-            .token
-            .map_or("-".to_owned(), |token| token.to_string()),
-        format!("{:.2} s", seconds(zombie.stopped_at.time)),
-        stopped,
-        zombie
-            .successor
-            .as_ref()
-            .map_or("-".to_owned(), |(client, token)| {
-                format!("{} under {token}", markdown(client))
-            }),
-        first,
-    ]
+/// How many are left out, as a paragraph, if only `most` of `all` are told.
+fn not_shown(all: usize, most: usize, thing: &str) -> String {
+    let rest = all.saturating_sub(most) as u64;
+    if rest == 0 {
+        return String::new();
+    }
+    format!(
+        "\n{} in report.html.\n",
+        counted(rest, &format!("more {thing}"))
+    )
 }
 
-fn image(picture: &Picture) -> String {
-    format!("![{}]({}.svg)\n", markdown(&picture.title), picture.path)
+/// Links and no images: where the summary of a job is shown there are no files beside it.
+fn link(picture: &Picture) -> String {
+    let path = &picture.path;
+    format!(
+        "{}: [svg]({path}.svg), [png]({path}.png)\n",
+        markdown(&picture.title)
+    )
 }
 
 fn plots(pictures: &[Picture], failures: &[String]) -> String {
-    let mut text = "## Plots\n".to_owned();
+    let mut text = "## Plots\n\nAll of them are in [report.html](report.html).\n\n".to_owned();
     for picture in pictures.iter().filter(|picture| picture.finding.is_none()) {
-        text.push('\n');
-        text.push_str(&image(picture));
+        text.push_str(&format!("- {}", link(picture)));
     }
     if !failures.is_empty() {
         text.push_str(&format!("\nNot drawn:\n\n{}", bullets(failures)));
@@ -385,7 +369,7 @@ mod tests {
             "| zombie | 2 | 1 | 1 | 0 |",
             "| 1 | c1 | s | 41 | 0.10 s | 1.20 s | c2 under 42 | **write c1-1301 under 41: refused, high water 42** |",
             "fencepost run --seed 7",
-            "![Who held what](plots/holders.svg)",
+            "- Who held what: [svg](plots/holders.svg), [png](plots/holders.png)",
             "- plots/latency: too large",
             "| cores | 2 |",
             "| phase load | 1.40 s |",
@@ -408,7 +392,7 @@ mod tests {
             "{text}"
         );
         let close = text
-            .find("![Close](plots/finding-1.svg)")
+            .find("Close: [svg](plots/finding-1.svg)")
             .expect("it is pictured");
         assert!(
             close < text.find("### 2.").expect("there are two"),

@@ -10,8 +10,8 @@ use super::bands::{Band, hatch_stopped, shade, worker_of};
 use super::belief::Belief;
 use super::frame::{Axis, RIGHT, Unit, time_grid};
 use super::lanes::Lane;
+use super::omissions::{NEAREST, Omissions};
 use super::palette::{self, Answer, GRID, INK, LANE, SOFT_INK, VIOLATION};
-use super::plain::{counted, grouped};
 use super::scene::{Anchor, Area, Mark, Point, Scene, at, fitted, text_area};
 use super::story::moment;
 use crate::run_record::RunRecord;
@@ -20,8 +20,8 @@ use crate::run_record::RunRecord;
 pub const LEFT: f64 = 230.0;
 /// The radius of a ring.
 const RING: u32 = 8;
-/// Marks of one kind nearer than this to the one before are left out, in pixels.
-const NEAREST: f64 = 3.0;
+/// Bars that are narrower than this are a stroke, in pixels.
+const NARROW: f64 = 4.0;
 
 /// The lanes and all that is needed to fill them.
 pub struct Timeline<'a> {
@@ -39,86 +39,23 @@ pub struct Timeline<'a> {
     pub lanes: Vec<(&'a Lane, Area)>,
 }
 
-/// What was not drawn, or not in full.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Counts {
-    accepted: u64,
-    accepted_left_out: u64,
-    other_left_out: u64,
-    without_number: u64,
-    without_name: u64,
-}
-
-impl Counts {
-    /// One sentence for each kind of thing that is not drawn, after how to read the marks.
-    #[must_use]
-    pub fn notes(&self, lanes_left_out: usize, kinds_left_out: usize) -> Vec<String> {
-        let mut notes = vec![
-            "A mark stands where the answer arrived; unknown writes that never had one, where they were invoked.".to_owned(),
-        ];
-        let mut left_out = |count: u64, text: String| {
-            if count > 0 {
-                notes.push(text);
-            }
-        };
-        let near = format!("nearer than {NEAREST} px to a drawn one");
-        let out = self.accepted_left_out;
-        left_out(
-            out,
-            format!(
-                "{} of {} accepted writes are left out: {near}.",
-                grouped(out),
-                grouped(self.accepted)
-            ),
-        );
-        let out = self.other_left_out;
-        left_out(
-            out,
-            format!(
-                "{} left out: {near}.",
-                counted(out, "refused or unknown write") + if out == 1 { " is" } else { " are" }
-            ),
-        );
-        let out = self.without_number;
-        left_out(
-            out,
-            format!("{} found no room for a number.", counted(out, "bar")),
-        );
-        let out = self.without_name;
-        left_out(
-            out,
-            format!(
-                "{} found no room for a name.",
-                counted(out, "kind of finding")
-            ),
-        );
-        let out = lanes_left_out as u64;
-        left_out(
-            out,
-            format!(
-                "{} with the fewest refusals and grants {} left out.",
-                counted(out, "lane"),
-                if out == 1 { "is" } else { "are" }
-            ),
-        );
-        let out = kinds_left_out as u64;
-        left_out(
-            out,
-            format!("{} found no row above.", counted(out, "more kind of fault")),
-        );
-        notes
-    }
-}
-
 impl Timeline<'_> {
     /// Draws everything inside `plot`, and rings and names what is `pointed` at.
-    pub fn draw(&self, scene: &mut Scene, plot: Area, pointed: &BTreeMap<usize, String>) -> Counts {
-        let mut counts = Counts::default();
-        self.draw_paper(scene, plot);
-        for (lane, area) in &self.lanes {
-            for belief in &lane.beliefs {
-                self.draw_bar(scene, belief, *area);
-            }
+    pub fn draw(
+        &self,
+        scene: &mut Scene,
+        plot: Area,
+        pointed: &BTreeMap<usize, String>,
+    ) -> Omissions {
+        let mut counts = Omissions::default();
+        let struck: Vec<Vec<&Band<'_>>> = self
+            .lanes
+            .iter()
+            .map(|(lane, _)| self.striking(lane))
+            .collect();
+        self.draw_paper(scene, plot, &struck);
+        for ((lane, area), struck) in self.lanes.iter().zip(&struck) {
+            self.draw_bars(scene, lane, *area, struck, &mut counts);
             self.draw_writes(scene, lane, *area, &mut counts);
         }
         let rings = self.rings(pointed);
@@ -135,8 +72,16 @@ impl Timeline<'_> {
         counts
     }
 
+    /// The faults that strike a lane's client.
+    fn striking(&self, lane: &Lane) -> Vec<&Band<'_>> {
+        self.bands
+            .iter()
+            .filter(|band| band.strikes(lane.client, self.run, self.history))
+            .collect()
+    }
+
     /// Lanes, faults and grid: what lies behind the data.
-    fn draw_paper(&self, scene: &mut Scene, plot: Area) {
+    fn draw_paper(&self, scene: &mut Scene, plot: Area, struck: &[Vec<&Band<'_>>]) {
         let mut heads: Vec<(Option<Name>, Area)> = Vec::new();
         for (place, (lane, area)) in self.lanes.iter().enumerate() {
             if place % 2 == 0 {
@@ -186,17 +131,12 @@ impl Timeline<'_> {
             .iter()
             .filter(|band| band.strikes_all(self.run, self.history));
         shade(scene, &self.axis, all, plot, 0.16);
-        for (lane, area) in &self.lanes {
-            let own = || {
-                self.bands
-                    .iter()
-                    .filter(|band| band.strikes(lane.client, self.run, self.history))
-            };
-            shade(scene, &self.axis, own(), *area, 0.24);
+        for ((_, area), struck) in self.lanes.iter().zip(struck) {
+            shade(scene, &self.axis, struck.iter().copied(), *area, 0.24);
             shade(
                 scene,
                 &self.axis,
-                own(),
+                struck.iter().copied(),
                 Area {
                     top: area.bottom - 3.0,
                     ..*area
@@ -235,23 +175,48 @@ impl Timeline<'_> {
         )
     }
 
-    fn draw_bar(&self, scene: &mut Scene, belief: &Belief, lane: Area) {
-        let bar = self.bar(belief, lane);
-        let turn = self
-            .turns
-            .get(&(belief.lock, belief.token))
-            .copied()
-            .unwrap_or_default();
-        scene.fill(bar, palette::token(turn));
-        hatch_stopped(
-            scene,
-            &self.axis,
-            self.bands
+    /// The bars of a lane, in layers: neighbours of one style are cheap in a picture.
+    fn draw_bars(
+        &self,
+        scene: &mut Scene,
+        lane: &Lane,
+        area: Area,
+        struck: &[&Band<'_>],
+        counts: &mut Omissions,
+    ) {
+        let mut end = f64::NEG_INFINITY;
+        let mut bars: Vec<(usize, Area)> = Vec::new();
+        for belief in &lane.beliefs {
+            let bar = self.bar(belief, area);
+            if bar.right - end < NEAREST {
+                counts.bars_left_out += 1;
+                continue;
+            }
+            end = bar.right;
+            let turn = self.turns.get(&(belief.lock, belief.token));
+            bars.push((turn.copied().unwrap_or_default(), bar));
+        }
+        let wide = |(_, bar): &&(usize, Area)| bar.width() >= NARROW;
+        for colour in 0..3 {
+            for (turn, bar) in bars
                 .iter()
-                .filter(|band| band.strikes(belief.client, self.run, self.history)),
-            bar,
-        );
-        scene.outline(bar, SOFT_INK, 1);
+                .filter(wide)
+                .filter(|(turn, _)| turn % 3 == colour)
+            {
+                scene.fill(*bar, palette::token(*turn));
+            }
+        }
+        for (_, bar) in bars.iter().filter(wide) {
+            hatch_stopped(scene, &self.axis, struck.iter().copied(), *bar);
+        }
+        for (_, bar) in &bars {
+            if bar.width() >= NARROW {
+                scene.outline(*bar, SOFT_INK, 1);
+            } else {
+                let x = f64::midpoint(bar.left, bar.right);
+                scene.line(at(x, bar.top), at(x, bar.bottom), SOFT_INK, 1);
+            }
+        }
     }
 
     /// Where writes stand: below the numbers.
@@ -259,7 +224,7 @@ impl Timeline<'_> {
         lane.bottom - 6.0 - lane.height() * 0.2
     }
 
-    fn draw_writes(&self, scene: &mut Scene, lane: &Lane, area: Area, counts: &mut Counts) {
+    fn draw_writes(&self, scene: &mut Scene, lane: &Lane, area: Area, counts: &mut Omissions) {
         let reach = (area.height() * 0.13).max(3.0);
         let mut last = [f64::NEG_INFINITY; 4];
         let y = Self::mark_height(area);
@@ -304,17 +269,22 @@ impl Timeline<'_> {
         moment(&self.history.operations[position])
     }
 
-    fn draw_numbers(&self, scene: &mut Scene, taken: &[Area], counts: &mut Counts) {
+    fn draw_numbers(&self, scene: &mut Scene, taken: &[Area], counts: &mut Omissions) {
         for (lane, area) in &self.lanes {
             let size = if area.height() > 30.0 { 13.0 } else { 11.0 };
             for (order, belief) in lane.beliefs.iter().enumerate() {
                 let bar = self.bar(belief, *area);
-                let text = belief.token.to_string();
-                let y = bar.top + size * 0.5 + 1.0;
                 let next = lane
                     .beliefs
                     .get(order + 1)
                     .map_or(RIGHT, |next| self.axis.x(next.from.time));
+                // Not even one digit: measuring text is dear.
+                if next.max(bar.right) - bar.left < size * 0.8 {
+                    counts.without_number += 1;
+                    continue;
+                }
+                let text = belief.token.to_string();
+                let y = bar.top + size * 0.5 + 1.0;
                 let inside = (at(bar.left + 4.0, y), bar.right - 3.0);
                 let beside = (at(bar.right + 3.0, y), next - 3.0);
                 let fits = |(place, right): &(Point, f64)| {
@@ -335,7 +305,8 @@ impl Timeline<'_> {
         for (lane, area) in &self.lanes {
             let grants = lane.beliefs.iter().map(|belief| belief.grant);
             let operations = lane.writes.iter().copied().chain(grants);
-            of_lane.extend(operations.map(|position| (position, *area)));
+            let pointed = operations.filter(|position| pointed.contains_key(position));
+            of_lane.extend(pointed.map(|position| (position, *area)));
         }
         let ring = |(position, rule): (&usize, &'p String)| {
             let y = Self::mark_height(*of_lane.get(position)?);
@@ -349,7 +320,7 @@ impl Timeline<'_> {
 fn ring_names<'p>(
     rings: &[(Point, &'p str)],
     plot: Area,
-    counts: &mut Counts,
+    counts: &mut Omissions,
 ) -> Vec<(&'p str, Area)> {
     let reach = f64::from(RING) + 2.0;
     let ring_areas: Vec<Area> = rings
@@ -414,7 +385,7 @@ mod tests {
             (near(212.0), "another-rule"),
             (near(224.0), "one-rule"),
         ];
-        let mut counts = Counts::default();
+        let mut counts = Omissions::default();
         let names = ring_names(&rings, plot, &mut counts);
         assert_eq!(
             names.iter().map(|(rule, _)| *rule).collect::<Vec<_>>(),
@@ -433,7 +404,7 @@ mod tests {
 
     #[test]
     fn a_rule_without_room_for_its_name_is_counted() {
-        let mut counts = Counts::default();
+        let mut counts = Omissions::default();
         let rings = [(at(5.0, 5.0), "a-rule")];
         assert!(ring_names(&rings, Area::new(0.0, 0.0, 10.0, 10.0), &mut counts).is_empty());
         assert!(

@@ -4,37 +4,32 @@
 //! and so are the grants under which its writes were made; what should not have happened is ringed. Times count from
 //! the first thing that is labelled, as in the finding's story: of a grant the answer counts, else the invocation.
 
-use fencepost_checker::history::{History, Name};
-use fencepost_checker::verdict::Judgement;
+use fencepost_checker::history::Name;
 
 use super::ReportError;
 use super::bands::{Band, bands, strip};
-use super::belief::beliefs;
+use super::belief::turns;
 use super::close_up::{CloseUp, LEFT, axis_of, unit_of};
 use super::frame::{Sign, WIDTH, band_entries, captions, heading, legend, time_numbers};
 use super::palette::{self, Answer, VIOLATION};
 use super::plain::plain;
 use super::scene::{Mark, Scene};
+use super::source::Source;
 use super::story::Story;
 use super::terminal::times;
-use crate::run_record::RunRecord;
 
 /// The picture of the finding at `position` in the judgement's list.
 ///
 /// # Errors
 /// When there is no such finding, or the recording holds none of its events.
-pub fn finding_picture(
-    run: &RunRecord,
-    history: &History,
-    judgement: &Judgement,
-    position: usize,
-) -> Result<Scene, ReportError> {
+pub fn finding_picture(source: &Source<'_>, position: usize) -> Result<Scene, ReportError> {
+    let (run, history, judgement) = (source.run, source.history, source.judgement);
     let finding = judgement
         .findings
         .get(position)
         .ok_or(ReportError::NoFinding { position })?;
-    let beliefs = beliefs(history);
-    let story = Story::of(finding, history, &beliefs).ok_or(ReportError::NoEvents { position })?;
+    let beliefs = source.beliefs();
+    let story = Story::of(finding, history, beliefs).ok_or(ReportError::NoEvents { position })?;
     let place = match (&finding.lock, &finding.key) {
         (Some(lock), Some(key)) if lock != key => {
             format!(": lock {}, key {}", plain(lock, 24), plain(key, 24))
@@ -79,6 +74,7 @@ pub fn finding_picture(
         axis,
         bands: &bands,
         beliefs,
+        turns: turns(beliefs),
     };
     let bottom = close.draw(&mut scene, &common, strip.bottom + 12.0);
 
@@ -145,9 +141,11 @@ mod tests {
     #[test]
     fn the_story_is_labelled_with_what_was_asked_and_answered() {
         let scene = finding_picture(
-            &run(),
-            &zombie_accepted().history(),
-            &judgement(vec![stale_write_accepted()]),
+            &Source::new(
+                &run(),
+                &zombie_accepted().history(),
+                &judgement(vec![stale_write_accepted()]),
+            ),
             0,
         )
         .expect("there is a finding");
@@ -177,14 +175,15 @@ mod tests {
             ..stale_write_accepted()
         };
         let with_grants = finding_picture(
-            &run(),
-            &history,
-            &judgement(vec![stale_write_accepted()]),
+            &Source::new(&run(), &history, &judgement(vec![stale_write_accepted()])),
             0,
         )
         .expect("there is a finding");
-        let without = finding_picture(&run(), &history, &judgement(vec![writes_only]), 0)
-            .expect("there is a finding");
+        let without = finding_picture(
+            &Source::new(&run(), &history, &judgement(vec![writes_only])),
+            0,
+        )
+        .expect("there is a finding");
         assert!(with_grants == without);
     }
 
@@ -199,8 +198,11 @@ mod tests {
             events: (0..10).collect(),
             ..stale_write_accepted()
         };
-        let scene = finding_picture(&run(), &recording.history(), &judgement(vec![finding]), 0)
-            .expect("there is a finding");
+        let scene = finding_picture(
+            &Source::new(&run(), &recording.history(), &judgement(vec![finding])),
+            0,
+        )
+        .expect("there is a finding");
         scene.assert_readable();
         let refused = texts(&scene)
             .into_iter()
@@ -220,8 +222,11 @@ mod tests {
             events: (0..80).collect(),
             ..stale_write_accepted()
         };
-        let scene = finding_picture(&run(), &recording.history(), &judgement(vec![finding]), 0)
-            .expect("there is a finding");
+        let scene = finding_picture(
+            &Source::new(&run(), &recording.history(), &judgement(vec![finding])),
+            0,
+        )
+        .expect("there is a finding");
         scene.assert_readable();
         let texts = texts(&scene);
         assert!(
@@ -242,7 +247,7 @@ mod tests {
     fn a_finding_that_is_not_there_is_an_error() {
         let history = zombie_accepted().history();
         assert!(matches!(
-            finding_picture(&run(), &history, &judgement(Vec::new()), 0),
+            finding_picture(&Source::new(&run(), &history, &judgement(Vec::new())), 0),
             Err(ReportError::NoFinding { position: 0 })
         ));
         let elsewhere = Finding {
@@ -250,7 +255,10 @@ mod tests {
             ..stale_write_accepted()
         };
         assert!(matches!(
-            finding_picture(&run(), &history, &judgement(vec![elsewhere]), 0),
+            finding_picture(
+                &Source::new(&run(), &history, &judgement(vec![elsewhere])),
+                0
+            ),
             Err(ReportError::NoEvents { position: 0 })
         ));
     }

@@ -10,10 +10,12 @@
 use std::collections::HashMap;
 
 use fencepost_checker::history::{
-    FaultOutcome, FaultWindow, History, Instant, Name, Outcome, Token,
+    FaultOutcome, FaultWindow, History, Instant, Name, Operation, Outcome, Token,
 };
 
 use super::palette::{Answer, is_write};
+use super::plain::lasting;
+use super::sentence::sentence;
 
 /// One zombie fault.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,6 +30,8 @@ pub struct Zombie {
     pub token: Option<Token>,
     /// Installed, and undone before the recording ended.
     pub completed: bool,
+    /// Why nobody was stopped, where nobody was.
+    pub skipped: Option<String>,
     /// When it was stopped.
     pub stopped_at: Instant,
     /// When it went on; `None` where the recording ended first.
@@ -58,10 +62,60 @@ pub fn zombies(history: &History) -> Vec<Zombie> {
             .or_default()
             .push(position);
     }
+    let acknowledged = acknowledged(history);
     windows
         .into_iter()
-        .map(|window| zombie(window, history, &of_client))
+        .map(|window| zombie(window, history, &of_client, &acknowledged))
         .collect()
+}
+
+/// The columns of a table.
+pub const HEAD: [&str; 8] = [
+    "id",
+    "holder stopped",
+    "lock",
+    "token",
+    "at",
+    "for",
+    "successor wrote",
+    "first thing after waking",
+];
+
+/// A row of it, as text. A fault that stopped nobody says why.
+#[must_use]
+pub fn row(zombie: &Zombie, history: &History) -> Vec<String> {
+    let seconds = |time: u64| time as f64 / 1e9;
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    let client = zombie.client.clone();
+    let holder = match (&zombie.skipped, zombie.completed) {
+        (Some(why), _) if why.is_empty() => "skipped".to_owned(),
+        (Some(why), _) => format!("skipped: {why}"),
+        (None, true) => or_dash(client),
+        (None, false) => format!("{} (not completed)", or_dash(client)),
+    };
+    let lasted = match (&zombie.skipped, zombie.resumed_at) {
+        (Some(_), _) => "-".to_owned(),
+        (None, Some(resumed)) => {
+            lasting(seconds(resumed.time.saturating_sub(zombie.stopped_at.time)))
+        }
+        (None, None) => "never woken".to_owned(),
+    };
+    let first = match zombie.first_after {
+        _ if !zombie.completed => "-".to_owned(),
+        Some(position) => sentence(&history.operations[position], history),
+        None => "nothing".to_owned(),
+    };
+    let successor = zombie.successor.as_ref();
+    vec![
+        zombie.id.to_string(),
+        holder,
+        or_dash(zombie.lock.clone()),
+        or_dash(zombie.token.map(|token| token.to_string())),
+        format!("{:.2} s", seconds(zombie.stopped_at.time)),
+        lasted,
+        or_dash(successor.map(|(client, token)| format!("{client} under {token}"))),
+        first,
+    ]
 }
 
 /// A client goes on under its name when its process is replaced, so its name finds the new process, too.
@@ -69,6 +123,7 @@ fn zombie(
     window: &FaultWindow,
     history: &History,
     of_client: &HashMap<Name, Vec<usize>>,
+    acknowledged: &Acknowledged<'_>,
 ) -> Zombie {
     let begin = &window.begin;
     let client = begin
@@ -93,31 +148,54 @@ fn zombie(
         lock: begin.lock.clone(),
         token: begin.token,
         completed: window.outcome == FaultOutcome::Installed && window.ended.is_some(),
+        skipped: (window.outcome == FaultOutcome::Skipped).then(|| window.evidence.join("; ")),
         stopped_at: window.began,
         resumed_at: window.ended,
-        successor: successor(window, history),
+        successor: successor(window, history, acknowledged),
         first_after,
         refused_first,
     }
 }
 
+/// The acknowledged writes of each lock, in the order of their answers.
+type Acknowledged<'h> = HashMap<Name, Vec<(u64, &'h Operation)>>;
+
+fn acknowledged(history: &History) -> Acknowledged<'_> {
+    let mut of_lock = Acknowledged::new();
+    for write in &history.operations {
+        if let (true, Outcome::Ok, Some(lock), Some(answered)) =
+            (is_write(write), write.outcome, write.lock, write.completed)
+        {
+            of_lock
+                .entry(lock)
+                .or_default()
+                .push((answered.index, write));
+        }
+    }
+    for writes in of_lock.values_mut() {
+        writes.sort_by_key(|(index, _)| *index);
+    }
+    of_lock
+}
+
 /// The first acknowledged write under a higher token of the lock while the holder was stopped.
-fn successor(window: &FaultWindow, history: &History) -> Option<(String, Token)> {
+fn successor(
+    window: &FaultWindow,
+    history: &History,
+    acknowledged: &Acknowledged<'_>,
+) -> Option<(String, Token)> {
     let (token, lock) = (
         window.begin.token?,
         history.names.find(window.begin.lock.as_deref()?)?,
     );
     let until = window.ended.map_or(u64::MAX, |ended| ended.index);
-    let acknowledged =
-        |completed: Instant| window.began.index < completed.index && completed.index < until;
-    history
-        .operations
+    let writes = acknowledged.get(&lock)?;
+    let after = writes.partition_point(|(index, _)| *index <= window.began.index);
+    let (_, write) = writes[after..]
         .iter()
-        .filter(|write| is_write(write) && write.outcome == Outcome::Ok && write.lock == Some(lock))
-        .filter(|write| write.token.is_some_and(|higher| higher > token))
-        .filter_map(|write| Some((write.completed.filter(|&at| acknowledged(at))?, write)))
-        .min_by_key(|(completed, _)| completed.index)
-        .and_then(|(_, write)| Some((history.names.text(write.client).to_owned(), write.token?)))
+        .take_while(|(index, _)| *index < until)
+        .find(|(_, write)| write.token > Some(token))?;
+    Some((history.names.text(write.client).to_owned(), write.token?))
 }
 
 #[cfg(test)]
@@ -147,6 +225,30 @@ mod tests {
         );
         let first = &history.operations[zombie.first_after.expect("it wrote")];
         assert_eq!(first.invoked.time, 1_301_000_000);
+    }
+
+    #[test]
+    fn a_fault_that_stopped_nobody_says_why() {
+        let mut recording = Recording::default();
+        recording.fault(1, "zombie", &[], 10, None, "skipped");
+        let mut history = recording.history();
+        history.faults[0].evidence = vec!["nobody held a lock".to_owned()];
+        let [zombie] = zombies(&history)
+            .try_into()
+            .expect("one zombie fault was recorded");
+        assert_eq!(
+            row(&zombie, &history),
+            [
+                "1",
+                "skipped: nobody held a lock",
+                "-",
+                "-",
+                "0.01 s",
+                "-",
+                "-",
+                "-"
+            ]
+        );
     }
 
     #[test]
