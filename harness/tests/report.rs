@@ -170,8 +170,8 @@ fn one_document_or_picture_goes_to_standard_output_or_a_file() {
         ),
         (&["--format", "json"], b"{"),
         (&["--format", "junit"], b"<?xml version=\"1.0\""),
-        (&["--plot", "marks"], b"<svg xmlns="),
-        (&["--plot", "finding-1", "--format", "svg"], b"<svg xmlns="),
+        (&["--plot", "marks"], b"<svg width="),
+        (&["--plot", "finding-1", "--format", "svg"], b"<svg width="),
         (&["--plot", "latency", "--format", "png"], b"\x89PNG\r\n"),
     ] {
         let output = report(folder.path(), words);

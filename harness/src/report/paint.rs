@@ -1,11 +1,11 @@
-//! Scenes painted as SVG ([`super::svg`]) and as PNG, in memory, with the one font that is bundled.
+//! Scenes painted as SVG and as PNG, in memory, with the one font that is bundled; for pages, see [`super::svg`].
 //!
 //! The same scene gives the same bytes: no time, no random ids, no font of the machine. The PNG is painted at twice
 //! its size and averaged, because the bitmap backend places letters on whole pixels.
 
 use std::sync::LazyLock;
 
-use plotters::backend::{BitMapBackend, DrawingBackend};
+use plotters::backend::{BitMapBackend, DrawingBackend, SVGBackend};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{
     Color, FontStyle, IntoFont, RGBAColor, RGBColor, ShapeStyle, TextStyle, register_font,
@@ -13,8 +13,9 @@ use plotters::style::{
 
 use super::ReportError;
 use super::palette::{Colour, PAPER};
+use super::plain::xml;
 use super::scene::{Anchor, Point, Scene, Shape};
-use super::svg::{self, Place};
+use super::svg;
 
 /// The bundled font first, then what a viewer of the SVG has that is as wide.
 const FAMILY: &str = "DejaVu Sans, Verdana, sans-serif";
@@ -22,8 +23,8 @@ const FAMILY: &str = "DejaVu Sans, Verdana, sans-serif";
 /// How much larger the bitmap is painted than it is saved.
 const OVERSAMPLING: u32 = 2;
 
-/// The backend sets letters higher than SVG does by this share of their size.
-const LETTER_DROP: f64 = 0.12;
+/// The SVG backend takes a size for 1.24 em; in the bundled font, and so in the bitmap, it is 1.164 em.
+const SVG_LETTERS: f64 = 1.24 / 1.164;
 
 /// No picture is larger than this either way, in pixels.
 pub const LARGEST: u32 = 8_000;
@@ -55,10 +56,27 @@ pub fn text_width(text: &str, size: f64) -> f64 {
 /// The scene as an SVG document.
 ///
 /// # Errors
-/// When the scene is too large.
+/// When the scene is too large or the backend gives up.
 pub fn svg(scene: &Scene) -> Result<Vec<u8>, ReportError> {
     check(scene)?;
-    Ok(svg::document(scene, Place::File).into_bytes())
+    let mut document = String::new();
+    {
+        let mut backend = SVGBackend::with_string(&mut document, (scene.width, scene.height));
+        paint(
+            &mut backend,
+            scene,
+            Sizes {
+                scale: 1.0,
+                text_scale: SVG_LETTERS,
+                text_drop: 0.0,
+            },
+        )?;
+    }
+    // The backend names no title; readers that speak need one, as the first thing in the document.
+    let title = format!("<title>{}</title>\n", xml(&scene.title));
+    let after_root = document.find('\n').map_or(document.len(), |end| end + 1);
+    document.insert_str(after_root, &title);
+    Ok(document.into_bytes())
 }
 
 /// The scene as an element of a page.
@@ -67,7 +85,7 @@ pub fn svg(scene: &Scene) -> Result<Vec<u8>, ReportError> {
 /// When the scene is too large.
 pub fn inline(scene: &Scene) -> Result<String, ReportError> {
     check(scene)?;
-    Ok(svg::document(scene, Place::Page))
+    Ok(svg::element(scene))
 }
 
 /// The scene as a PNG file of the scene's width and height.
@@ -80,7 +98,16 @@ pub fn png(scene: &Scene) -> Result<Vec<u8>, ReportError> {
     let mut large = vec![u8::MAX; wide as usize * high as usize * 3];
     {
         let mut backend = BitMapBackend::with_buffer(&mut large, (wide, high));
-        paint(&mut backend, scene)?;
+        // The backend sets letters an eighth of their size higher than SVG does.
+        paint(
+            &mut backend,
+            scene,
+            Sizes {
+                scale: f64::from(OVERSAMPLING),
+                text_scale: 1.0,
+                text_drop: 0.12,
+            },
+        )?;
     }
     encode(
         &averaged(&large, scene.width as usize, scene.height as usize),
@@ -140,17 +167,36 @@ fn check(scene: &Scene) -> Result<(), ReportError> {
     Ok(())
 }
 
-fn place_of(point: Point) -> (i32, i32) {
-    let pixels = |length: f64| (length * f64::from(OVERSAMPLING)).round();
-    // `as` saturates; scenes are at most LARGEST wide and high.
-    (pixels(point.x) as i32, pixels(point.y) as i32)
+/// What differs between the two backends.
+#[derive(Clone, Copy)]
+struct Sizes {
+    /// Backend pixels for one of the scene's.
+    scale: f64,
+    /// How much larger texts are asked for than they are to be.
+    text_scale: f64,
+    /// How much lower texts are placed, as a share of their size.
+    text_drop: f64,
 }
 
-fn length_of(pixels: u32) -> u32 {
-    pixels * OVERSAMPLING
+impl Sizes {
+    fn place(self, point: Point) -> (i32, i32) {
+        // `as` saturates; scenes are at most LARGEST wide and high.
+        (
+            (point.x * self.scale).round() as i32,
+            (point.y * self.scale).round() as i32,
+        )
+    }
+
+    fn length(self, pixels: u32) -> u32 {
+        (f64::from(pixels) * self.scale).round() as u32
+    }
 }
 
-fn paint<B: DrawingBackend>(backend: &mut B, scene: &Scene) -> Result<(), ReportError> {
+fn paint<B: DrawingBackend>(
+    backend: &mut B,
+    scene: &Scene,
+    sizes: Sizes,
+) -> Result<(), ReportError> {
     let failed = |message: String| ReportError::Paint { message };
     let (width, height) = backend.get_size();
     let corner = (
@@ -161,24 +207,28 @@ fn paint<B: DrawingBackend>(backend: &mut B, scene: &Scene) -> Result<(), Report
         .draw_rect((0, 0), corner, &colour(PAPER, 1.0), true)
         .map_err(|error| failed(error.to_string()))?;
     for shape in &scene.shapes {
-        paint_shape(backend, shape).map_err(failed)?;
+        paint_shape(backend, shape, sizes).map_err(failed)?;
     }
     backend.present().map_err(|error| failed(error.to_string()))
 }
 
-fn paint_shape<B: DrawingBackend>(backend: &mut B, shape: &Shape) -> Result<(), String> {
-    let place = |point: &Point| place_of(*point);
+fn paint_shape<B: DrawingBackend>(
+    backend: &mut B,
+    shape: &Shape,
+    sizes: Sizes,
+) -> Result<(), String> {
+    let place = |point: &Point| sizes.place(*point);
     let painted = match shape {
         Shape::Fill {
             area,
             colour: fill,
             alpha,
         } => {
-            let upper_left = place_of(Point {
+            let upper_left = sizes.place(Point {
                 x: area.left,
                 y: area.top,
             });
-            let lower_right = place_of(Point {
+            let lower_right = sizes.place(Point {
                 x: area.right,
                 y: area.bottom,
             });
@@ -190,7 +240,7 @@ fn paint_shape<B: DrawingBackend>(backend: &mut B, shape: &Shape) -> Result<(), 
             width,
         } => backend.draw_path(
             points.iter().map(place),
-            &stroked(*stroke, length_of(*width)),
+            &stroked(*stroke, sizes.length(*width)),
         ),
         Shape::Polygon {
             points,
@@ -203,7 +253,7 @@ fn paint_shape<B: DrawingBackend>(backend: &mut B, shape: &Shape) -> Result<(), 
             alpha,
         } => backend.draw_circle(
             place(centre),
-            length_of(*radius),
+            sizes.length(*radius),
             &colour(*fill, *alpha),
             true,
         ),
@@ -214,8 +264,8 @@ fn paint_shape<B: DrawingBackend>(backend: &mut B, shape: &Shape) -> Result<(), 
             width,
         } => backend.draw_circle(
             place(centre),
-            length_of(*radius),
-            &stroked(*stroke, length_of(*width)),
+            sizes.length(*radius),
+            &stroked(*stroke, sizes.length(*width)),
             false,
         ),
         Shape::Text {
@@ -227,12 +277,12 @@ fn paint_shape<B: DrawingBackend>(backend: &mut B, shape: &Shape) -> Result<(), 
         } => {
             let lowered = Point {
                 x: point.x,
-                y: point.y + size * LETTER_DROP,
+                y: point.y + size * sizes.text_drop,
             };
             backend.draw_text(
                 text,
-                &text_style(*size * f64::from(OVERSAMPLING), *ink, *anchor),
-                place_of(lowered),
+                &text_style(*size * sizes.scale * sizes.text_scale, *ink, *anchor),
+                sizes.place(lowered),
             )
         }
     };

@@ -1,4 +1,5 @@
-//! Scenes as SVG, small enough to stand in a page by the dozen.
+//! Scenes as SVG for pages, small enough to stand in one by the dozen. (Files of their own are painted by the plotting
+//! library, see `paint.rs`.)
 //!
 //! Neighbouring shapes of one style share an element, so that ten thousand marks cost a few bytes each and nothing
 //! changes its place from back to front. A picture has no ids, no scripts, no links and no styles of its own: as many
@@ -17,28 +18,14 @@ const EM: f64 = 1.164;
 /// How far below its middle a text's baseline is, as a share of its em.
 const BASELINE: f64 = 0.29;
 
-/// Where a picture goes.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Place {
-    /// Into a file of its own, in its own size.
-    File,
-    /// Into a page, as wide as the page lets it be.
-    Page,
-}
-
-/// The document, or the element of a page.
+/// The scene as an element of an HTML page, as wide as the page lets it be. Inside HTML the namespace goes without
+/// saying.
 #[must_use]
-pub fn document(scene: &Scene, place: Place) -> String {
+pub fn element(scene: &Scene) -> String {
     let (width, height, title) = (scene.width, scene.height, xml(&scene.title));
-    let mut text = match place {
-        Place::File => format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" font-family=\"{FAMILY}\">\n<title>{title}</title>\n"
-        ),
-        // Inside HTML the namespace goes without saying.
-        Place::Page => format!(
-            "<svg role=\"img\" aria-label=\"{title}\" viewBox=\"0 0 {width} {height}\" font-family=\"{FAMILY}\">\n"
-        ),
-    };
+    let mut text = format!(
+        "<svg role=\"img\" aria-label=\"{title}\" viewBox=\"0 0 {width} {height}\" font-family=\"{FAMILY}\">\n"
+    );
     let paper = Shape::Fill {
         area: Area::new(0.0, 0.0, f64::from(width), f64::from(height)),
         colour: PAPER,
@@ -212,11 +199,10 @@ mod tests {
 
     #[test]
     fn neighbours_of_one_style_share_an_element_and_the_order_stays() {
-        let text = document(&scene(), Place::File);
+        let text = element(&scene());
         assert_eq!(
             text,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"120\" height=\"40\" viewBox=\"0 0 120 40\" font-family=\"DejaVu Sans, Verdana, sans-serif\">\n\
-             <title>a &lt;small&gt; &quot;picture&quot;</title>\n\
+            "<svg role=\"img\" aria-label=\"a &lt;small&gt; &quot;picture&quot;\" viewBox=\"0 0 120 40\" font-family=\"DejaVu Sans, Verdana, sans-serif\">\n\
              <path fill=\"#ffffff\" d=\"M0 0H120V40H0z\"/>\n\
              <path fill=\"#202124\" d=\"M0 0H10V40H0z\"/>\n\
              <path fill=\"none\" stroke=\"#202124\" stroke-width=\"2\" d=\"M56 16L64 24M56 24L64 16M66 16L74 24M66 24L74 16\"/>\n\
@@ -232,7 +218,7 @@ mod tests {
         for left in [0.0, 1.0] {
             scene.shade(Area::new(left, 0.0, left + 2.0, 1.0), INK, 0.125);
         }
-        let text = document(&scene, Place::Page);
+        let text = element(&scene);
         assert!(
             text.contains("<g fill=\"#202124\" fill-opacity=\"0.125\"><rect x=\"0\" y=\"0\" width=\"2\" height=\"1\"/><rect x=\"1\" y=\"0\" width=\"2\" height=\"1\"/></g>"),
             "{text}"
@@ -241,7 +227,7 @@ mod tests {
 
     #[test]
     fn in_a_page_there_is_neither_an_address_nor_an_id_and_the_title_is_for_readers_that_speak() {
-        let text = document(&scene(), Place::Page);
+        let text = element(&scene());
         assert!(!text.contains("http") && !text.contains("id="), "{text}");
         assert!(
             text.starts_with("<svg role=\"img\" aria-label=\"a &lt;small&gt; &quot;picture&quot;\" viewBox=\"0 0 120 40\""),
