@@ -408,9 +408,9 @@ fn fence() -> Vec<Row> {
     ]);
     let runtime = runtime();
     let (mut with, mut without) = (Vec::new(), Vec::new());
-    for _ in 0..PAIRS {
-        with.push(runtime.block_on(writes(fenced)));
-        without.push(runtime.block_on(writes(unfenced)));
+    for round in 0..PAIRS as u64 {
+        with.push(runtime.block_on(writes(fenced, round)));
+        without.push(runtime.block_on(writes(unfenced, round)));
     }
     let ratio = median(
         with.iter()
@@ -432,7 +432,8 @@ fn fence() -> Vec<Row> {
     ]
 }
 
-async fn writes(resource: SocketAddr) -> f64 {
+/// Writes a second, each writer on a key of its own, under tokens that rise from `round` billions.
+async fn writes(resource: SocketAddr, round: u64) -> f64 {
     let until = Instant::now() + LOAD / 2;
     let address = resource.to_string();
     let writers: Vec<_> = (0..16)
@@ -449,7 +450,7 @@ async fn writes(resource: SocketAddr) -> f64 {
                 while Instant::now() < until {
                     done += u64::from(
                         client
-                            .write(&name, Token::from(done + 1), "value")
+                            .write(&name, Token::from(round * 1_000_000_000 + done), "value")
                             .await
                             .is_ok(),
                     );

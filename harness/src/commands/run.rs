@@ -230,17 +230,7 @@ fn text(end: &RunEnd) -> String {
         judgement,
         folder,
     } = end;
-    // What the recording shows is not the whole truth of a run that failed, so it does not come first.
-    let headline = report::headline(judgement);
-    let mut lines = match record.troubles.first() {
-        Some(trouble) if judgement.verdict != Verdict::Invalid => {
-            vec![
-                format!("failed: {trouble}"),
-                format!("as far as it was recorded, {headline}"),
-            ]
-        }
-        _ => vec![headline],
-    };
+    let mut lines = vec![report::run_headline(record, judgement)];
     lines.extend(judgement.findings.iter().map(report::finding_text));
     lines.push(String::new());
     lines.push(report::denominators(history, judgement));

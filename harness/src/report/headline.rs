@@ -3,6 +3,8 @@
 use fencepost_checker::finding::Severity;
 use fencepost_checker::verdict::{Judgement, Verdict};
 
+use crate::run_record::RunRecord;
+
 use super::plain::{counted, grouped, plain};
 use super::terminal::times;
 
@@ -25,6 +27,29 @@ pub fn headline(judgement: &Judgement) -> String {
         None => format!("{verdict}: {}", denominators(judgement)),
     }
 }
+
+/// The headline of a run: of one that failed, what went wrong comes first, because what was recorded is not the whole
+/// truth then. A proven violation is the truth all the same.
+///
+/// ```text
+/// failed: w3: closed its standard output; as far as it was recorded, valid: 7 stale writes attempted, ...
+/// ```
+#[must_use]
+pub fn run_headline(run: &RunRecord, judgement: &Judgement) -> String {
+    let headline = headline(judgement);
+    match run.troubles.first() {
+        Some(trouble) if judgement.verdict != Verdict::Invalid => {
+            format!(
+                "{FAILED}: {}; as far as it was recorded, {headline}",
+                plain(trouble, 400)
+            )
+        }
+        _ => headline,
+    }
+}
+
+/// The word of a run that failed and in which no violation is proven.
+pub const FAILED: &str = "failed";
 
 /// The same for a history of which only the register was judged: neither grants nor zombies count there.
 ///

@@ -76,7 +76,7 @@ use thiserror::Error;
 use crate::run_record::RunRecord;
 pub use annotations::{github, quoted};
 use drawings::{Wanted, drawn, scene_of, wanted};
-pub use headline::{headline, register_headline};
+pub use headline::{headline, register_headline, run_headline};
 pub use junit::junit;
 use page::Inlay;
 pub use plain::plain;

@@ -7,7 +7,7 @@ use fencepost_checker::finding::Finding;
 use fencepost_checker::verdict::Verdict;
 
 use super::fault_table;
-use super::headline::{headline, verdict_word};
+use super::headline::{FAILED, run_headline, verdict_word};
 use super::markup::{block, element, list, more, story, table, text};
 use super::plain::{counted, grouped, lasting};
 use super::plots::PLOTS;
@@ -70,8 +70,12 @@ fn section(id: &str, title: &str, content: &str) -> String {
 /// The verdict in one sentence, what went wrong with the run itself, where to go, and the numbers.
 fn opening(source: &Source<'_>) -> String {
     let (run, judgement) = (source.run, source.judgement);
-    let word = verdict_word(judgement.verdict);
-    let sentence = headline(judgement);
+    let sentence = run_headline(run, judgement);
+    let word = if sentence.starts_with(FAILED) {
+        FAILED
+    } else {
+        verdict_word(judgement.verdict)
+    };
     let rest = sentence.strip_prefix(word).unwrap_or(&sentence);
     let mut troubles = Vec::new();
     troubles.extend(

@@ -7,7 +7,7 @@ use fencepost_checker::finding::Finding;
 use fencepost_checker::history::History;
 use fencepost_checker::verdict::Judgement;
 
-use super::headline::headline;
+use super::headline::run_headline;
 use super::plain::{counted, fenced, grouped, lasting, markdown};
 use super::terminal::{severity_word, times};
 use super::zombies::{self, Zombie, zombies};
@@ -40,7 +40,7 @@ pub fn summary(
 ) -> String {
     let zombies = zombies(history);
     let parts = [
-        format!("**{}**\n", markdown(&headline(judgement))),
+        format!("**{}**\n", markdown(&run_headline(run, judgement))),
         troubles(run),
         format!(
             "# Run {} of suite {}\n",
