@@ -9,11 +9,14 @@ use crate::history::{Function, History, Outcome};
 use crate::models::Model;
 use crate::verdict::{Coverage, Judgement, Stats, Verdict};
 
+const NOTHING: &str = "empty: there is nothing to judge";
+
 /// Judges a history. The same history gives the same judgement everywhere. O(n log n).
 ///
 /// Invalid outranks everything: a run that did not exercise the fence never hides a proven violation. Under
 /// [`Model::Fencing`] a clean history is unknown only where its header carries a plan that it did not live up to;
-/// under [`Model::FencedRegister`] only where a key is outside of what that model decides.
+/// under [`Model::FencedRegister`] only where a key is outside of what that model decides. Under both a history without
+/// operations is unknown: nothing is no evidence.
 #[must_use]
 pub fn judge(history: &History, model: Model) -> Judgement {
     let case = Case::new(history);
@@ -33,7 +36,11 @@ pub fn judge(history: &History, model: Model) -> Judgement {
     } else {
         None
     };
-    let (verdict, reason) = decide(&findings, &coverage, undecided);
+    let (verdict, reason) = if history.operations.is_empty() {
+        (Verdict::Unknown, Some(NOTHING.to_owned()))
+    } else {
+        decide(&findings, &coverage, undecided)
+    };
     Judgement {
         verdict,
         reason,
@@ -217,10 +224,32 @@ mod tests {
         s.write("c1", "L", "k", 2, "a");
         let judgement = judge(&s.history(), Model::FencedRegister);
         assert_eq!(judgement.verdict, Verdict::Unknown);
-        assert!(
-            judgement
-                .reason
-                .is_some_and(|reason| reason.contains("values written twice: k"))
+        assert!(judgement.reason.is_some_and(|reason| {
+            reason.contains("key k is judged exactly only before")
+                && reason.contains("a value was written a second time")
+        }));
+    }
+
+    #[test]
+    fn a_history_without_operations_is_no_evidence_for_either_model() {
+        let mut faults_alone = Scenario::new();
+        faults_alone.fault(
+            "kill",
+            crate::history::FaultPhase::Begin,
+            1,
+            "lock",
+            crate::history::FaultOutcome::Installed,
         );
+        let mut planned = Scenario::new();
+        plan(&mut planned, 1);
+        for scenario in [Scenario::new(), faults_alone, planned] {
+            for model in [Model::Fencing, Model::FencedRegister] {
+                let judgement = judge(&scenario.history(), model);
+                assert_eq!(
+                    (judgement.verdict, judgement.reason.as_deref()),
+                    (Verdict::Unknown, Some("empty: there is nothing to judge"))
+                );
+            }
+        }
     }
 }

@@ -12,7 +12,10 @@
 //! - Only what *precedes* counts: A precedes B when A's completion stands before B's invocation. Operations that
 //!   overlap prove nothing about each other, and an unknown outcome may take effect at any later moment or never.
 //! - Keys that are no plain registers (appends, compare-and-set, values written twice) are judged by the fencing
-//!   rules, but not by the exact check; [`verdict::Stats::not_judged`] names them.
+//!   rules, but by the exact check only up to there; so are keys on which something other than a write raises the high
+//!   water. [`verdict::Stats::not_judged`] names them.
+//! - What the beginning of a recording proves, the whole of it proves: no later line takes a violation back.
+//! - A history without operations is no evidence, and *unknown*.
 //!
 //! # Example
 //!

@@ -103,7 +103,8 @@ pub struct Stats {
     /// Keys that the exact check of a fenced register decided.
     #[serde(default)]
     pub keys_judged: u64,
-    /// Why it decided no other keys, one sentence for each reason; empty where it decided all.
+    /// Which keys it did not decide, or not to the end, and why: one sentence a key for the first 20, then how many more;
+    /// empty where it decided all.
     #[serde(default)]
     pub not_judged: Vec<String>,
 }

@@ -15,13 +15,17 @@ use fencepost_checker::{Model, judge};
 type Expected = &'static [(&'static str, &'static [u64])];
 
 const VALID: &[&str] = &[
+    "byte-order-mark",
     "cut-by-a-crash",
+    "equal-numbers",
     "grants-that-overlap",
     "late-answer",
     "lost-acquire-explains-a-token",
     "lost-write-lands-later",
+    "nobody-is-named",
     "refusal-rests-on-a-write-nobody-saw",
     "retries-with-a-pause",
+    "session-shares-a-lost-acquire",
     "zombie-refused",
 ];
 
@@ -31,6 +35,11 @@ const INVALID: &[(&str, Expected)] = &[
         "hot-loop",
         &[("hot-retry", &[6, 7, 8, 9, 10, 11, 12, 13, 14, 15])],
     ),
+    (
+        "own-success-called-refused",
+        &[("not-linearizable", &[2, 5])],
+    ),
+    ("own-token-refused", &[("not-linearizable", &[2, 3])]),
     (
         "refusal-before-its-reason",
         &[("not-linearizable", &[2, 3])],
@@ -49,6 +58,10 @@ const INVALID: &[(&str, Expected)] = &[
     ),
     ("stolen-token", &[("write-without-grant", &[2, 3])]),
     (
+        "stray-mark-beside-a-lost-acquire",
+        &[("not-linearizable", &[4, 5])],
+    ),
+    (
         "two-writers-of-one-epoch",
         &[
             ("duplicate-token", &[0, 1, 2, 3]),
@@ -57,6 +70,10 @@ const INVALID: &[(&str, Expected)] = &[
     ),
     (
         "value-comes-back",
+        &[("not-linearizable", &[2, 3, 4, 5, 8, 9])],
+    ),
+    (
+        "violation-beside-a-raised-key",
         &[("not-linearizable", &[2, 3, 4, 5, 8, 9])],
     ),
     (

@@ -26,10 +26,19 @@ pub(crate) enum Scope {
     Key(Option<Name>),
 }
 
+/// The first two writes of one value of one key, in order of invocation.
 #[derive(Clone, Copy, Debug)]
-enum Written {
-    Once(usize),
-    Often,
+struct Written {
+    first: usize,
+    second: Option<usize>,
+}
+
+/// What the operations on a key say about the lock that guards it.
+#[derive(Clone, Copy, Debug)]
+struct Voice {
+    lock: Name,
+    /// The index from which on they contradict each other.
+    until: u64,
 }
 
 /// A history before its judge.
@@ -40,7 +49,7 @@ pub(crate) struct Case<'a> {
     pub moments: Vec<Moment>,
     pub mark_scope: MarkScope,
     stale_token: Option<Name>,
-    key_locks: HashMap<Name, Option<Name>>,
+    key_locks: HashMap<Name, Voice>,
     acquired: HashSet<Name>,
     grants: HashMap<(Name, Token), Vec<usize>>,
     written: HashMap<(Option<Name>, &'a Value), Written>,
@@ -89,11 +98,14 @@ impl<'a> Case<'a> {
     }
 
     fn note_written(&mut self, op: usize, operation: &'a Operation) {
-        if let Some(value) = &operation.value {
+        if let Some(value) = operation.value.as_ref().filter(|value| !value.is_null()) {
             self.written
                 .entry((operation.key, value))
-                .and_modify(|written| *written = Written::Often)
-                .or_insert(Written::Once(op));
+                .and_modify(|written| written.second = written.second.or(Some(op)))
+                .or_insert(Written {
+                    first: op,
+                    second: None,
+                });
         }
     }
 
@@ -105,14 +117,18 @@ impl<'a> Case<'a> {
         self.history.names.text(name)
     }
 
-    /// The lock that an operation names, or that guards its key as far as the file tells.
+    /// The lock that an operation names, or that guards its key as far as the file tells up to there.
     pub fn lock(&self, operation: &Operation) -> Option<Name> {
         let guards = || {
-            operation
-                .key
-                .and_then(|key| self.key_locks.get(&key).copied().flatten())
+            let voice = self.key_locks.get(&operation.key?)?;
+            (operation.invoked.index < voice.until).then_some(voice.lock)
         };
         operation.lock.or_else(guards)
+    }
+
+    /// The lock that the header, else the first operation that names one, puts before a key.
+    pub fn first_lock(&self, key: Option<Name>) -> Option<Name> {
+        self.key_locks.get(&key?).map(|voice| voice.lock)
     }
 
     /// What shares a high water with this operation.
@@ -171,23 +187,34 @@ impl<'a> Case<'a> {
     ) -> impl DoubleEndedIterator<Item = &'a Operation> {
         let grants = lock
             .zip(token)
-            .and_then(|of| self.grants.get(&of))
-            .map_or(&[][..], Vec::as_slice);
+            .map(|(lock, token)| self.grants_of(lock, token));
         grants
-            .iter()
-            .map(|&op| self.operation(op))
+            .into_iter()
+            .flatten()
             .filter(move |grant| grant.precedes(before))
     }
 
-    /// The one write whose value this read returned; `None` where that value was written twice or never.
+    /// The one write whose value this read returned; `None` where that value was written twice or never. What is
+    /// written after the read's answer does not count.
     pub fn write_seen_by(&self, read: &Operation) -> Option<usize> {
         if read.function != Function::Read || read.outcome != Outcome::Ok {
             return None;
         }
-        match self.written.get(&(read.key, read.value.as_ref()?))? {
-            Written::Once(write) => Some(*write),
-            Written::Often => None,
-        }
+        let written = self.written.get(&(read.key, read.value.as_ref()?))?;
+        let returned = read.returned()?.index;
+        let before = |write: usize| self.operation(write).invoked.index < returned;
+        (before(written.first) && !written.second.is_some_and(before)).then_some(written.first)
+    }
+
+    /// All grants of one token of one lock, in order of invocation.
+    pub fn grants_of(
+        &self,
+        lock: Name,
+        token: Token,
+    ) -> impl DoubleEndedIterator<Item = &'a Operation> {
+        let grants = self.grants.get(&(lock, token));
+        let grants = grants.map_or(&[][..], Vec::as_slice);
+        grants.iter().map(|&op| self.operation(op))
     }
 
     /// The first read that returned this write's value.
@@ -216,14 +243,16 @@ fn moments(operations: &[Operation]) -> Vec<Moment> {
     moments
 }
 
-/// Which lock guards a key: as the header says, else as the operations on it say with one voice.
-fn key_locks(history: &History) -> HashMap<Name, Option<Name>> {
-    let mut locks: HashMap<Name, Option<Name>> = HashMap::new();
+/// Which lock guards a key: as the header says, else as the operations on it say, for as long as they do so with one
+/// voice.
+fn key_locks(history: &History) -> HashMap<Name, Voice> {
+    let mut locks: HashMap<Name, Voice> = HashMap::new();
     for operation in &history.operations {
         if let (Some(key), Some(lock)) = (operation.key, operation.lock) {
-            let known = locks.entry(key).or_insert(Some(lock));
-            if *known != Some(lock) {
-                *known = None;
+            let until = u64::MAX;
+            let known = locks.entry(key).or_insert(Voice { lock, until });
+            if known.lock != lock {
+                known.until = known.until.min(operation.invoked.index);
             }
         }
     }
@@ -231,8 +260,9 @@ fn key_locks(history: &History) -> HashMap<Name, Option<Name>> {
         let Some(lock) = history.names.find(lock) else {
             continue;
         };
+        let until = u64::MAX;
         let keys = header.keys.iter().filter_map(|key| history.names.find(key));
-        locks.extend(keys.map(|key| (key, Some(lock))));
+        locks.extend(keys.map(|key| (key, Voice { lock, until })));
     }
     locks
 }

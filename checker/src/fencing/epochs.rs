@@ -13,11 +13,14 @@
 //! refusal that names its high water belongs to that epoch. Within an epoch this is the zone test of Gibbons and
 //! Korach (Testing Shared Memories, 1997); across epochs a running maximum of `s` meets each later `f`. An unknown
 //! write that nobody read is *dormant*: it constrains nothing, but it may have begun an epoch that a refusal needs.
+//!
+//! Where other things than writes raise marks ([`Marks::ByOthersToo`]), a mark belongs to no epoch. It is a *sight* of
+//! the high water at some instant: no lower write may be sent after it, no lower mark, and no higher one be over before.
 
 use std::collections::BTreeMap;
 
-use super::register::{Kind, Violation};
-use crate::history::{Operation, Token};
+use super::register::{Kind, Marks, Violation};
+use crate::history::{Operation, Outcome, Token};
 
 /// A place in time: an index, or before or after all of them.
 type At = i128;
@@ -49,6 +52,16 @@ struct Refusal {
     op: usize,
 }
 
+/// The high water was at `token` (or above, for a refusal that names none) at some instant between `call` and
+/// `returned`; or a write of it took effect then.
+#[derive(Clone, Copy, Debug)]
+struct Sight {
+    token: Token,
+    call: At,
+    returned: At,
+    ops: [Option<usize>; 2],
+}
+
 #[derive(Debug, Default)]
 struct Epoch {
     clusters: Vec<Cluster>,
@@ -63,6 +76,8 @@ pub(crate) struct Epochs {
     by_token: BTreeMap<Token, Epoch>,
     /// Refusals that name no high water.
     nameless: Vec<Refusal>,
+    /// Marks that belong to no epoch.
+    sights: Vec<Sight>,
 }
 
 fn returned(operation: &Operation) -> At {
@@ -235,7 +250,12 @@ impl Epoch {
 }
 
 impl Epochs {
-    pub fn add_refusal(&mut self, op: usize, operation: &Operation) -> Result<(), Violation> {
+    pub fn add_refusal(
+        &mut self,
+        op: usize,
+        operation: &Operation,
+        marks: Marks,
+    ) -> Result<(), Violation> {
         let Some(token) = operation.token else {
             return Ok(());
         };
@@ -246,6 +266,24 @@ impl Epochs {
             op,
         };
         match operation.high_water {
+            None if marks == Marks::ByOthersToo => {
+                // It was above the refused token: nothing bounds it from above.
+                self.sights
+                    .extend(Token::new(token.value() + 1).map(|above| Sight {
+                        token: above,
+                        call: BEFORE,
+                        returned: refusal.returned,
+                        ops: [Some(op), None],
+                    }));
+            }
+            Some(mark) if mark > token && marks == Marks::ByOthersToo => {
+                self.sights.push(Sight {
+                    token: mark,
+                    call: refusal.call,
+                    returned: refusal.returned,
+                    ops: [Some(op), None],
+                });
+            }
             None => self.nameless.push(refusal),
             Some(mark) if mark > token => self
                 .by_token
@@ -256,6 +294,18 @@ impl Epochs {
             Some(_) => return Err(Violation::plain(Kind::MarkNotAbove, [op])),
         }
         Ok(())
+    }
+
+    /// The mark that a read reports, as a sight.
+    pub fn add_report(&mut self, op: usize, read: &Operation) {
+        if let (Some(mark), Outcome::Ok) = (read.high_water, read.outcome) {
+            self.sights.push(Sight {
+                token: mark,
+                call: read.invoked.index.into(),
+                returned: returned(read),
+                ops: [Some(op), None],
+            });
+        }
     }
 
     /// An unknown write that nobody read.
@@ -280,7 +330,38 @@ impl Epochs {
     pub fn check(&self) -> Result<(), Violation> {
         self.by_token.values().try_for_each(Epoch::check_within)?;
         self.check_across()?;
+        self.check_sights()?;
         self.check_refusals()
+    }
+
+    /// No sight or write of a higher token is over before one of a lower token begins.
+    fn check_sights(&self) -> Result<(), Violation> {
+        if self.sights.is_empty() {
+            return Ok(());
+        }
+        let writes = self.by_token.iter().flat_map(|(&token, epoch)| {
+            epoch.clusters.iter().map(move |cluster| Sight {
+                token,
+                call: cluster.call,
+                returned: cluster.first.at,
+                ops: [cluster.write, cluster.first.op],
+            })
+        });
+        let mut sights: Vec<Sight> = self.sights.iter().copied().chain(writes).collect();
+        sights.sort_by_key(|sight| sight.token);
+        let mut latest: Option<Sight> = None;
+        for level in sights.chunk_by(|a, b| a.token == b.token) {
+            let over = level.iter().min_by_key(|sight| sight.returned);
+            if let (Some(lower), Some(higher)) = (latest, over)
+                && higher.returned < lower.call
+            {
+                let ops = higher.ops.into_iter().chain(lower.ops);
+                return Err(Violation::between(Kind::MarkFell, ops));
+            }
+            let candidates = latest.into_iter().chain(level.iter().copied());
+            latest = candidates.max_by_key(|sight| sight.call);
+        }
+        Ok(())
     }
 
     /// For every member x of an earlier and y of a later epoch not `f(y) < s(x)`.

@@ -1,12 +1,14 @@
 //! `write-without-grant`: a client presents a token that nobody told it.
 //!
 //! An acquire without a certain answer may have been granted, and its client may have learned of it: each explains
-//! one token, above all grants that were known before it and granted to nobody else. Silent for locks without an
-//! acquire in the file, and for writes without a token.
+//! one token, above all grants that were known before it and granted to nobody else. Clients of one session share their
+//! grants and lost acquires. Silent for locks without an acquire in the file, for writes without a token, and, where
+//! clients are not named, for processes that may go on for one that ended with an `info`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::case::Case;
+use super::identity::Holders;
 use super::story::{self, Scene};
 use super::{Draft, WRITE_WITHOUT_GRANT};
 use crate::history::{Function, Name, Operation, Outcome, Token};
@@ -17,6 +19,9 @@ enum Who {
     Client(Name),
     Session(Name),
 }
+
+/// On whose behalf a write is sent: a client, and the session that it is in.
+type Holder = (Name, Option<Name>);
 
 /// An acquire whose answer nobody knows: its invocation, and the greatest token granted before it.
 #[derive(Clone, Copy, Debug)]
@@ -29,17 +34,20 @@ struct Uncertain {
 struct Grants {
     /// When each token was first told to whom.
     told: HashMap<(Name, Who, Token), u64>,
-    /// To which client each token was granted first, and whether to another as well.
-    owners: HashMap<(Name, Token), (Name, bool)>,
-    /// By lock and client, in order of invocation.
-    uncertain: HashMap<(Name, Name), Vec<Uncertain>>,
+    /// To whom each token was granted first, and whether to another as well.
+    owners: HashMap<(Name, Token), (Holder, bool)>,
+    /// By lock and client or session, in order of invocation.
+    uncertain: HashMap<(Name, Who), Vec<Uncertain>>,
 }
 
 /// One finding a lock, counting writes; and the tokens that were presented so. O(n log n).
-pub(crate) fn ungranted_writes(case: &Case<'_>) -> (Vec<Draft>, BTreeSet<(Name, Token)>) {
+pub(crate) fn ungranted_writes(
+    case: &Case<'_>,
+    holders: &Holders,
+) -> (Vec<Draft>, BTreeSet<(Name, Token)>) {
     let grants = Grants::of(case);
-    // By lock, client and token, in a fixed order: the writes that no known grant covers.
-    let mut orphans: BTreeMap<(Name, Name), BTreeMap<Token, Vec<usize>>> = BTreeMap::new();
+    // By lock, holder and token, in a fixed order: the writes that no known grant covers.
+    let mut orphans: BTreeMap<(Name, Holder), BTreeMap<Token, Vec<usize>>> = BTreeMap::new();
     for (op, operation) in case.history.operations.iter().enumerate() {
         let (Some(lock), Some(token)) = (case.lock(operation), operation.token) else {
             continue;
@@ -47,9 +55,10 @@ pub(crate) fn ungranted_writes(case: &Case<'_>) -> (Vec<Draft>, BTreeSet<(Name, 
         if case.is_acquired(lock)
             && Case::is_fenced_write(operation)
             && !grants.cover(lock, operation, token)
+            && !holders.may_go_on(operation.process)
         {
             orphans
-                .entry((lock, operation.client))
+                .entry((lock, (operation.client, operation.session)))
                 .or_default()
                 .entry(token)
                 .or_default()
@@ -58,8 +67,8 @@ pub(crate) fn ungranted_writes(case: &Case<'_>) -> (Vec<Draft>, BTreeSet<(Name, 
     }
     let mut unfounded = BTreeSet::new();
     let mut locks: BTreeMap<Name, Vec<usize>> = BTreeMap::new();
-    for ((lock, client), tokens) in orphans {
-        for (token, writes) in grants.unexplained(case, lock, client, tokens) {
+    for ((lock, holder), tokens) in orphans {
+        for (token, writes) in grants.unexplained(case, lock, holder, tokens) {
             unfounded.insert((lock, token));
             locks.entry(lock).or_default().extend(writes);
         }
@@ -88,11 +97,10 @@ impl Grants {
                         invoked: operation.invoked.index,
                         above: highest.get(&lock).copied(),
                     };
-                    grants
-                        .uncertain
-                        .entry((lock, operation.client))
-                        .or_default()
-                        .push(uncertain);
+                    for who in whos((operation.client, operation.session)) {
+                        let acquires = grants.uncertain.entry((lock, who)).or_default();
+                        acquires.push(uncertain);
+                    }
                 }
                 (Function::Acquire | Function::Renew, Outcome::Ok) if moment.returns => {
                     let Some(token) = operation.token else {
@@ -102,11 +110,12 @@ impl Grants {
                     if operation.function == Function::Acquire {
                         let highest = highest.entry(lock).or_insert(token);
                         *highest = token.max(*highest);
+                        let holder = (operation.client, operation.session);
                         let owner = grants
                             .owners
                             .entry((lock, token))
-                            .or_insert((operation.client, false));
-                        owner.1 |= owner.0 != operation.client;
+                            .or_insert((holder, false));
+                        owner.1 |= !are_one(owner.0, holder);
                     }
                 }
                 _ => {}
@@ -117,21 +126,18 @@ impl Grants {
 
     fn tell(&mut self, lock: Name, operation: &Operation, token: Token) {
         let told = operation.completed.map_or(u64::MAX, |at| at.index);
-        let session = operation.session.map(Who::Session);
-        for who in std::iter::once(Who::Client(operation.client)).chain(session) {
+        for who in whos((operation.client, operation.session)) {
             self.told.entry((lock, who, token)).or_insert(told);
         }
     }
 
     fn cover(&self, lock: Name, write: &Operation, token: Token) -> bool {
-        let session = write.session.map(Who::Session);
-        std::iter::once(Who::Client(write.client))
-            .chain(session)
+        whos((write.client, write.session))
             .filter_map(|who| self.told.get(&(lock, who, token)))
             .any(|&told| told < write.invoked.index)
     }
 
-    /// What is left once every uncertain acquire of this client has explained a token.
+    /// What is left once every uncertain acquire of this holder has explained a token.
     ///
     /// A later acquire explains no token that an earlier one does not, so giving each token, hardest first, to any
     /// acquire that is left explains as many as can be.
@@ -139,18 +145,22 @@ impl Grants {
         &self,
         case: &Case<'_>,
         lock: Name,
-        client: Name,
+        holder: Holder,
         tokens: BTreeMap<Token, Vec<usize>>,
     ) -> Vec<(Token, Vec<usize>)> {
-        let acquires = self
-            .uncertain
-            .get(&(lock, client))
-            .map_or(&[][..], Vec::as_slice);
+        let mut acquires: Vec<Uncertain> = whos(holder)
+            .filter_map(|who| self.uncertain.get(&(lock, who)))
+            .flatten()
+            .copied()
+            .collect();
+        // One of the client's own in the session is in both lists.
+        acquires.sort_unstable_by_key(|acquire| acquire.invoked);
+        acquires.dedup_by_key(|acquire| acquire.invoked);
         let explained_by = |token: Token, writes: &[usize]| {
             let another = self
                 .owners
                 .get(&(lock, token))
-                .is_some_and(|&(owner, others)| others || owner != client);
+                .is_some_and(|&(owner, others)| others || !are_one(owner, holder));
             if another {
                 return 0;
             }
@@ -177,6 +187,16 @@ impl Grants {
             })
             .collect()
     }
+}
+
+/// Under which words a holder is looked up.
+fn whos((client, session): Holder) -> impl Iterator<Item = Who> {
+    std::iter::once(Who::Client(client)).chain(session.map(Who::Session))
+}
+
+/// Whether two holders are certainly one.
+fn are_one(a: Holder, b: Holder) -> bool {
+    a.0 == b.0 || (a.1.is_some() && a.1 == b.1)
 }
 
 fn describe(case: &Case<'_>, lock: Name, first: usize, count: u64) -> Draft {
@@ -213,7 +233,7 @@ mod tests {
     fn findings(scenario: &Scenario) -> Vec<(u64, Vec<u64>)> {
         let history = scenario.history();
         let case = Case::new(&history);
-        let (drafts, _) = ungranted_writes(&case);
+        let (drafts, _) = ungranted_writes(&case, &Holders::new(&case));
         drafts
             .into_iter()
             .map(|d| (d.count, super::super::events(&case, &d.witness)))
@@ -276,5 +296,28 @@ mod tests {
         s.grant("c3", "L", 6);
         s.refused("c2", "L", "k", 6, "b", Some(7));
         assert_eq!(findings(&s), [(2, old.to_vec())]);
+    }
+
+    #[test]
+    fn a_lost_acquire_of_a_session_explains_the_token_of_each_client_in_it() {
+        let mut s = Scenario::new();
+        s.grant("c9", "L", 1);
+        let lost = s.call("c1", "acquire", Some("L"), |event| {
+            event.session = Some("s".to_owned());
+        });
+        s.info(lost);
+        let write = |s: &mut Scenario, client: &str, session: &str, value: &str| {
+            let call = s.call(client, "write", Some("L"), |event| {
+                event.session = Some(session.to_owned());
+                event.key = Some("k".to_owned());
+                event.token = Some(2u64.into());
+                event.value = Some(value.into());
+            });
+            s.ok(call)
+        };
+        write(&mut s, "c2", "s", "a");
+        assert_eq!(findings(&s), []);
+        let stranger = write(&mut s, "c3", "another", "b");
+        assert_eq!(findings(&s), [(1, stranger.to_vec())]);
     }
 }

@@ -3,34 +3,81 @@
 //! A holder is a client. It goes on under a new process after an `info`, and its threads share its grants, so two
 //! processes of one client are one holder, unless each has a grant of its own of the lock and they were alive at
 //! the same time: then two incarnations go by one name. A shared session is one holder always.
+//!
+//! Where a history names no clients, nothing tells who begins under a new process. It may be whoever went on after the
+//! `info` of an earlier one, so it is a holder of its own only beside processes that had not ended so when it began.
 
 use std::collections::{HashMap, HashSet};
 
 use super::case::Case;
-use crate::history::{Name, Operation};
+use crate::history::{Name, Operation, Outcome};
 
 /// Tells holders apart.
 #[derive(Debug)]
 pub(crate) struct Holders {
     granted: HashSet<(Name, u64)>,
-    /// First and last index of each process.
-    lives: HashMap<u64, (u64, u64)>,
+    lives: HashMap<u64, Life>,
+    /// When the first process of an unnamed client ended with an `info`.
+    first_unnamed_end: u64,
+}
+
+/// What is known of a process, in indexes.
+#[derive(Clone, Copy, Debug)]
+struct Life {
+    first: u64,
+    last: u64,
+    /// Its client is not named.
+    unnamed: bool,
+    /// When it ended with an `info`.
+    ended: Option<u64>,
 }
 
 impl Holders {
     pub fn new(case: &Case<'_>) -> Self {
         let mut granted = HashSet::new();
-        let mut lives: HashMap<u64, (u64, u64)> = HashMap::new();
+        let mut lives: HashMap<u64, Life> = HashMap::new();
+        let mut first_unnamed_end = u64::MAX;
         for operation in &case.history.operations {
             let first = operation.invoked.index;
             let last = operation.completed.map_or(first, |at| at.index);
-            let life = lives.entry(operation.process).or_insert((first, last));
-            life.1 = life.1.max(last);
+            let life = lives.entry(operation.process).or_insert_with(|| Life {
+                first,
+                last,
+                unnamed: operation.is_unnamed(&case.history.names),
+                ended: None,
+            });
+            life.last = life.last.max(last);
+            if operation.outcome == Outcome::Unknown && operation.completed.is_some() {
+                life.ended = Some(last);
+                if life.unnamed {
+                    first_unnamed_end = first_unnamed_end.min(last);
+                }
+            }
             if let Some(lock) = operation.lock.filter(|_| Case::is_grant(operation)) {
                 granted.insert((lock, operation.process));
             }
         }
-        Self { granted, lives }
+        Self {
+            granted,
+            lives,
+            first_unnamed_end,
+        }
+    }
+
+    /// The process may be that of a client, not named, which went on after the `info` of an earlier process.
+    pub fn may_go_on(&self, process: u64) -> bool {
+        self.lives
+            .get(&process)
+            .is_some_and(|life| life.unnamed && self.first_unnamed_end < life.first)
+    }
+
+    /// One of the processes, of clients that are not named, may be the other's after its `info`.
+    fn may_be_one(&self, a: u64, b: u64) -> bool {
+        let (Some(a), Some(b)) = (self.lives.get(&a), self.lives.get(&b)) else {
+            return false;
+        };
+        let goes_on = |from: &Life, to: &Life| from.ended.is_some_and(|ended| ended < to.first);
+        a.unnamed && b.unnamed && (goes_on(a, b) || goes_on(b, a))
     }
 
     /// The two operations on `lock` are certainly not of one holder.
@@ -39,7 +86,7 @@ impl Holders {
             return false;
         }
         if a.client != b.client {
-            return true;
+            return !self.may_be_one(a.process, b.process);
         }
         a.process != b.process
             && self.granted.contains(&(lock, a.process))
@@ -51,7 +98,7 @@ impl Holders {
         let (Some(a), Some(b)) = (self.lives.get(&a), self.lives.get(&b)) else {
             return false;
         };
-        a.0 <= b.1 && b.0 <= a.1
+        a.first <= b.last && b.first <= a.last
     }
 
     /// The first pair of `ops` with two holders, and how many of `ops` are not of the first one's holder.
@@ -88,6 +135,7 @@ impl Holders {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::history::History;
     use crate::scenario::Scenario;
 
     fn differ(scenario: &Scenario, a: usize, b: usize) -> bool {
@@ -135,6 +183,34 @@ mod tests {
         assert!(
             !differ(&s, 0, 2),
             "a process without a grant writes under its client's"
+        );
+    }
+
+    #[test]
+    fn where_clients_are_not_named_a_process_may_go_on_for_one_that_ended_with_an_info() {
+        let history = History::read(
+            br#"
+{"index":0,"time":0,"process":1,"type":"invoke","f":"acquire","lock":"L"}
+{"index":1,"time":1,"process":1,"type":"ok","f":"acquire","token":5}
+{"index":2,"time":2,"process":2,"type":"invoke","f":"acquire","lock":"L"}
+{"index":3,"time":3,"process":2,"type":"ok","f":"acquire","token":6}
+{"index":4,"time":4,"process":1,"type":"invoke","f":"write","key":"k","token":5,"value":"a"}
+{"index":5,"time":5,"process":1,"type":"info","f":"write"}
+{"index":6,"time":6,"process":6,"type":"invoke","f":"write","lock":"L","key":"k","token":5,"value":"b"}
+{"index":7,"time":7,"process":6,"type":"ok","f":"write"}
+"#,
+        )
+        .expect("well-formed");
+        let case = Case::new(&history);
+        let lock = history.names.find("L").expect("it is named");
+        let holders = Holders::new(&case);
+        let differ = |a, b| holders.differ(lock, case.operation(a), case.operation(b));
+        assert!(!differ(0, 3) && !differ(2, 3), "6 may go on for 1");
+        assert!(differ(1, 3), "2 had not ended when 6 began");
+        assert!(differ(0, 1));
+        assert_eq!(
+            [1, 2, 6].map(|process| holders.may_go_on(process)),
+            [false, false, true]
         );
     }
 }

@@ -52,57 +52,65 @@ pub(crate) fn regressions(case: &Case<'_>) -> Vec<Regression> {
     regressions
 }
 
-/// One finding a lock, with the holders that were refused because of it.
+/// One finding a lock, with the holders that were refused because of its first regression.
 pub(crate) fn describe_regressions(case: &Case<'_>, regressions: &[Regression]) -> Vec<Draft> {
-    let mut locks: BTreeMap<Name, (u64, Regression)> = BTreeMap::new();
+    let mut locks: BTreeMap<Name, Vec<Regression>> = BTreeMap::new();
     for &regression in regressions {
-        locks
-            .entry(regression.lock)
-            .and_modify(|(count, _)| *count += 1)
-            .or_insert((1, regression));
+        locks.entry(regression.lock).or_default().push(regression);
     }
-    let refused = refused_holders(case, regressions);
-    let describe = |(lock, (count, first)): (Name, (u64, Regression))| {
-        let none = Vec::new();
-        let story = tell_regression(case, first, count, refused.get(&lock).unwrap_or(&none));
-        Draft::new(
-            TOKEN_REGRESSION,
-            count,
-            vec![first.higher, first.lower],
-            story,
-        )
-        .on(Some(lock), None)
+    let mut refused = refused_holders(case, &locks);
+    let describe = |(lock, all): (Name, Vec<Regression>)| {
+        let refused = refused.remove(&lock).unwrap_or_default();
+        let story = tell_regression(case, &all, &refused);
+        let witness = vec![all[0].higher, all[0].lower];
+        Draft::new(TOKEN_REGRESSION, all.len() as u64, witness, story).on(Some(lock), None)
     };
     locks.into_iter().map(describe).collect()
 }
 
-/// For each lock the refused writes of holders whose grant was a regression.
-fn refused_holders(case: &Case<'_>, regressions: &[Regression]) -> HashMap<Name, Vec<usize>> {
-    let grants: HashMap<(Name, Name, Option<Token>), usize> = regressions
-        .iter()
-        .rev()
-        .map(|regression| {
-            let grant = case.operation(regression.lower);
-            (
-                (regression.lock, grant.client, grant.token),
-                regression.lower,
-            )
-        })
-        .collect();
-    let mut refused: HashMap<Name, Vec<usize>> = HashMap::new();
+/// The first regression and those that came right after it: the service counts up again, still below the same grant.
+fn first_run<'a>(case: &'a Case<'_>, all: &'a [Regression]) -> &'a [Regression] {
+    let token = |regression: &Regression| case.operation(regression.lower).token;
+    let goes_on =
+        |pair: &[Regression]| pair[0].higher == pair[1].higher && token(&pair[0]) < token(&pair[1]);
+    let steps = all.windows(2).take_while(|pair| goes_on(pair)).count();
+    &all[..=steps]
+}
+
+/// For each lock the refused writes under grants of its first run of regressions, each with its grant.
+fn refused_holders(
+    case: &Case<'_>,
+    locks: &BTreeMap<Name, Vec<Regression>>,
+) -> HashMap<Name, Vec<(usize, usize)>> {
+    let mut grants: HashMap<(Name, Name, Option<Token>), usize> = HashMap::new();
+    for regression in locks.values().flat_map(|all| first_run(case, all)) {
+        let grant = case.operation(regression.lower);
+        grants.insert(
+            (regression.lock, grant.client, grant.token),
+            regression.lower,
+        );
+    }
+    let mut refused: HashMap<Name, Vec<(usize, usize)>> = HashMap::new();
     for (op, operation) in case.history.operations.iter().enumerate() {
         let Some(lock) = case.lock(operation).filter(|_| case.is_refusal(operation)) else {
             continue;
         };
-        let grant = grants.get(&(lock, operation.client, operation.token));
-        if grant.is_some_and(|&grant| case.operation(grant).precedes(operation)) {
-            refused.entry(lock).or_default().push(op);
+        let Some(&grant) = grants.get(&(lock, operation.client, operation.token)) else {
+            continue;
+        };
+        // The same client may have been granted the same token before, or again after another restart.
+        let newest = case
+            .grants_before(Some(lock), operation.token, operation)
+            .rfind(|grant| grant.client == operation.client);
+        if newest.is_some_and(|newest| newest.invoked == case.operation(grant).invoked) {
+            refused.entry(lock).or_default().push((grant, op));
         }
     }
     refused
 }
 
-fn tell_regression(case: &Case<'_>, first: Regression, count: u64, refused: &[usize]) -> String {
+fn tell_regression(case: &Case<'_>, all: &[Regression], refused: &[(usize, usize)]) -> String {
+    let first = all[0];
     let (higher, lower) = (case.operation(first.higher), case.operation(first.lower));
     let mut scenes = vec![Scene::Granted(higher), Scene::Asked(lower)];
     let until = lower.completed.unwrap_or(lower.invoked);
@@ -111,23 +119,26 @@ fn tell_regression(case: &Case<'_>, first: Regression, count: u64, refused: &[us
         higher.completed.unwrap_or(higher.invoked),
         until,
     ));
-    scenes.extend(
-        refused
-            .iter()
-            .take(MOST)
-            .map(|&op| Scene::RefusedHolder(case.operation(op))),
-    );
-    let mut ending = "That is wrong: a later grant must carry a higher token, or its rightful holder is taken for a stale \
-                      one and a stale one for rightful."
-        .to_owned();
-    if count > 1 {
-        ending += &format!("\n{count} grants of this lock went back in all.");
+    let shown = &refused[..refused.len().min(MOST)];
+    let mut told = vec![first.lower];
+    for &(grant, write) in shown {
+        if !told.contains(&grant) {
+            told.push(grant);
+            scenes.push(Scene::Granted(case.operation(grant)));
+        }
+        scenes.push(Scene::RefusedHolder(case.operation(write)));
     }
-    if refused.len() > MOST {
+    let mut ending = String::new();
+    if refused.len() > shown.len() {
         ending += &format!(
-            "\n{} writes of such holders were refused in all.",
-            refused.len()
+            "(And {} more such refusals.)\n",
+            refused.len() - shown.len()
         );
+    }
+    ending += "That is wrong: a later grant must carry a higher token, or its rightful holder is taken for a stale \
+               one and a stale one for rightful.";
+    if all.len() > 1 {
+        ending += &format!("\n{} grants of this lock went back in all.", all.len());
     }
     story::tell(case.history, scenes, &ending)
 }
@@ -290,6 +301,38 @@ The lock service was killed at +3.0 ms and was back at +4.0 ms.
 c4 asked for lock L at +5.0 ms and was granted token 1 at +6.0 ms.
 c4 held the new token 1 and was refused at +8.0 ms, high water 17.
 That is wrong: a later grant must carry a higher token, or its rightful holder is taken for a stale one and a stale one for rightful.";
+        assert_eq!(story, expected);
+    }
+
+    #[test]
+    fn whoever_is_shown_as_refused_is_shown_with_a_grant_of_the_first_run() {
+        let mut s = Scenario::new();
+        s.grant("c1", "L", 17);
+        s.write("c1", "L", "k", 17, "a");
+        s.grant("c4", "L", 1);
+        s.refused("c4", "L", "k", 1, "b", Some(17));
+        s.grant("c5", "L", 2);
+        s.refused("c5", "L", "k", 2, "c", Some(17));
+        s.refused("c5", "L", "k", 2, "d", Some(17));
+        s.refused("c5", "L", "k", 2, "e", Some(17));
+        // The service starts over once more: that is another run.
+        s.grant("c3", "L", 1);
+        s.refused("c3", "L", "k", 1, "f", Some(17));
+        s.grant("c4", "L", 2);
+        s.refused("c4", "L", "k", 2, "g", Some(17));
+        let [(4, _, story)] = &regressed(&s)[..] else {
+            panic!("one finding of four regressions")
+        };
+        let expected = "\
+c1 was granted token 17 of lock L at +0.0 ms.
+c4 asked for lock L at +3.0 ms and was granted token 1 at +4.0 ms.
+c4 held the new token 1 and was refused at +6.0 ms, high water 17.
+c5 was granted token 2 of lock L at +8.0 ms.
+c5 held the new token 2 and was refused at +10.0 ms, high water 17.
+c5 held the new token 2 and was refused at +12.0 ms, high water 17.
+(And 1 more such refusals.)
+That is wrong: a later grant must carry a higher token, or its rightful holder is taken for a stale one and a stale one for rightful.
+4 grants of this lock went back in all.";
         assert_eq!(story, expected);
     }
 

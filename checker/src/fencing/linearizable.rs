@@ -1,23 +1,41 @@
 //! `not-linearizable`: the exact decision of each key's register, where it applies.
 //!
-//! Under the fencing rules it speaks only about keys that no other finding explains, and only about systems that
-//! raise a high water by writes alone: where a grant or a fenced read raises it too, or where the lock keeps the
-//! mark for several keys, one key's operations do not tell the whole story. What was not judged is said.
+//! Each key is judged for itself, in three ways, one after the other in the file:
+//!
+//! | from | until | what is asked |
+//! |---|---|---|
+//! | the start | the first line that does not fit the model | is it a fenced register? (`register.rs`, exact) |
+//! | there | the first line that no register has | do its values and its marks, each for themselves, go forward? |
+//! | there | the end | is anything told that no resource may tell? (`certain.rs`) |
+//!
+//! What does not fit the model is a sign that other things than writes raise the key's mark (`raises.rs`), or a write of
+//! another key that shares its mark. What no register has is an append, a compare-and-set, a write without a token or
+//! value, or a value that was written before. The limits are drawn by what stands before them, so a violation that is
+//! proven by the beginning of a file is proven by the whole of it. One thing alone can take it back: a write whose
+//! answer says that it presented another token than it was sent with.
+//!
+//! Under the fencing rules this speaks only about keys that no other finding explains. Which keys were not judged
+//! exactly to the end is said.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::case::Case;
-use super::register::{Kind, Outside, Register, Violation, outside};
+use super::certain::certain_violation;
+use super::raises::{Raised, raised_keys};
+use super::register::{Kind, Marks, Outside, Register, Violation, outside};
 use super::story::{self, MOST, Scene};
 use super::{Draft, NOT_LINEARIZABLE, witness};
-use crate::history::{Function, MarkScope, Name, Operation, Outcome, Token};
+use crate::history::{Function, MarkScope, Name, Operation, Outcome};
+
+/// How many keys that were not judged are named one by one.
+const NAMED: usize = 20;
 
 /// How far the exact check reached.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Exact {
     /// Keys that were decided.
     pub judged: u64,
-    /// Why others were not, one sentence each.
+    /// Which others were not, or not to the end, and why: one sentence a key.
     pub not_judged: Vec<String>,
 }
 
@@ -28,38 +46,16 @@ pub(crate) fn broken_keys(
     case: &Case<'_>,
     explained: &HashSet<Option<Name>>,
 ) -> (Vec<Draft>, Exact) {
-    let keys = keys(case);
-    if marks_move_without_writes(case) {
-        let reason =
-            "a high water rose without a write of that key, so the exact check does not apply"
-                .to_owned();
-        return (
-            Vec::new(),
-            Exact {
-                judged: 0,
-                not_judged: vec![reason],
-            },
-        );
-    }
-    let shared = keys_of_shared_marks(case);
-    let alone = keys
-        .into_iter()
-        .filter(|(key, _)| !shared.contains(key))
-        .collect();
-    let (drafts, mut exact) = judge(case, alone, explained);
-    if !shared.is_empty() {
-        exact.not_judged.push(sentence(
-            case,
-            "a high water shared with other keys of the lock",
-            &Vec::from_iter(shared),
-        ));
-    }
-    (drafts, exact)
+    let signs = Signs {
+        raised: raised_keys(case),
+        shared: shared_from(case),
+    };
+    judge(case, explained, &signs)
 }
 
-/// For the register model alone: every key that is a register is decided.
+/// For the register model alone: no grants, and a mark a key.
 pub(crate) fn broken_registers(case: &Case<'_>) -> (Vec<Draft>, Exact) {
-    judge(case, keys(case), &HashSet::new())
+    judge(case, &HashSet::new(), &Signs::default())
 }
 
 /// Operations by key. Those without a key are about one nameless object.
@@ -78,191 +74,214 @@ fn keys(case: &Case<'_>) -> Keys {
     keys
 }
 
-fn judge(case: &Case<'_>, keys: Keys, explained: &HashSet<Option<Name>>) -> (Vec<Draft>, Exact) {
-    let register = Register {
-        operations: &case.history.operations,
-        stale_token: case.history.names.find("stale-token"),
-    };
+/// What ends the exact check of a key.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+enum Why {
+    Outside(Outside),
+    Raised,
+    Shared,
+}
+
+/// Where a key stops to be what a check decides: events from this index on are not looked at.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+struct Limit {
+    index: u64,
+    why: Why,
+}
+
+/// Where keys show that not only their own writes raise their marks.
+#[derive(Debug, Default)]
+struct Signs {
+    raised: HashMap<Option<Name>, Raised>,
+    /// With a mark kept by the lock: the index of the first write that moves it for another key.
+    shared: HashMap<Option<Name>, u64>,
+}
+
+impl Signs {
+    fn limit(&self, key: Option<Name>) -> Option<Limit> {
+        let raised = self.raised.get(&key).map(|raised| Limit {
+            index: raised.since,
+            why: Why::Raised,
+        });
+        let shared = self.shared.get(&key).map(|&index| Limit {
+            index,
+            why: Why::Shared,
+        });
+        raised.into_iter().chain(shared).min()
+    }
+
+    /// The first mark after the first sign that nothing explains, if it was told before `until`.
+    fn unfounded(&self, case: &Case<'_>, key: Option<Name>, until: u64) -> Option<Violation> {
+        let op = self.raised.get(&key)?.unfounded?;
+        let told = case.operation(op).returned()?.index;
+        (told < until).then(|| Violation::plain(Kind::Unfounded, [op]))
+    }
+}
+
+fn judge(case: &Case<'_>, explained: &HashSet<Option<Name>>, signs: &Signs) -> (Vec<Draft>, Exact) {
+    let operations = &case.history.operations;
     let mut drafts = Vec::new();
-    let mut not_judged: BTreeMap<Outside, Vec<Option<Name>>> = BTreeMap::new();
+    let mut limits = Vec::new();
     let mut judged = 0;
-    for (key, ops) in keys {
-        if let Some(reason) = outside(register.operations, &ops) {
-            not_judged.entry(reason).or_default().push(key);
-            continue;
+    for (key, ops) in keys(case) {
+        let outside = outside(operations, &ops).map(|(op, reason)| Limit {
+            index: operations[op].invoked.index,
+            why: Why::Outside(reason),
+        });
+        let sign = signs.limit(key);
+        match outside.into_iter().chain(sign).min() {
+            Some(limit) => limits.push((key, limit)),
+            None => judged += 1,
         }
-        judged += 1;
         if explained.contains(&key) {
             continue;
         }
-        if let Err(violation) = register.check(&ops) {
-            drafts.push(describe(
-                case,
-                key,
-                witness::shrink(&register, &ops, violation),
-            ));
-        }
+        let of_register = outside.map_or(u64::MAX, |limit| limit.index);
+        let of_model = sign.map_or(u64::MAX, |limit| limit.index).min(of_register);
+        let violation = check_before(case, &ops, of_model, Marks::ByWrites)
+            .or_else(|| {
+                let after_sign = (of_model < of_register).then_some(Marks::ByOthersToo)?;
+                check_before(case, &ops, of_register, after_sign)
+                    .or_else(|| signs.unfounded(case, key, of_register))
+            })
+            .or_else(|| {
+                // Where the exact check went to the end it has asked this too.
+                (of_model < u64::MAX).then(|| certain_violation(case, &ops))?
+            });
+        drafts.extend(violation.map(|violation| describe(case, key, violation)));
     }
-    let not_judged = not_judged
-        .iter()
-        .map(|(reason, keys)| sentence(case, reason.reason(), keys))
-        .collect();
+    let not_judged = say_not_judged(case, &limits);
     (drafts, Exact { judged, not_judged })
 }
 
-fn sentence(case: &Case<'_>, reason: &str, keys: &[Option<Name>]) -> String {
-    let mut named: Vec<&str> = keys
-        .iter()
-        .map(|key| key.map_or("(unnamed)", |key| case.text(key)))
-        .collect();
-    let more = named.len().saturating_sub(MOST);
-    named.truncate(MOST);
-    let more = if more > 0 {
-        format!(" and {more} more")
-    } else {
-        String::new()
+/// What the events before `until` prove about one key, shrunk to a small witness.
+fn check_before(case: &Case<'_>, ops: &[usize], until: u64, marks: Marks) -> Option<Violation> {
+    let stale_token = case.history.names.find("stale-token");
+    let check = |operations: &[Operation], ops: &[usize]| {
+        let register = Register {
+            operations,
+            stale_token,
+            marks,
+        };
+        let violation = register.check(ops).err()?;
+        Some(witness::shrink(&register, ops, violation))
     };
-    format!(
-        "the exact check does not decide keys with {reason}: {}{more}",
-        named.join(", ")
-    )
-}
-
-/// With a mark kept by the lock, keys that do not have it for themselves.
-fn keys_of_shared_marks(case: &Case<'_>) -> BTreeSet<Option<Name>> {
-    let mut shared = BTreeSet::new();
-    if case.mark_scope == MarkScope::Key {
-        return shared;
+    let operations = &case.history.operations;
+    if until == u64::MAX {
+        return check(operations, ops);
     }
-    let mut by_lock: HashMap<Name, BTreeSet<Option<Name>>> = HashMap::new();
-    for operation in case
-        .history
-        .operations
+    let sent = ops.partition_point(|&op| operations[op].invoked.index < until);
+    let seen: Vec<Operation> = ops[..sent]
         .iter()
-        .filter(|operation| operation.key.is_some())
-    {
-        if let Some(lock) = case.lock(operation) {
-            by_lock.entry(lock).or_default().insert(operation.key);
-        }
-    }
-    shared.extend(
-        by_lock
-            .into_values()
-            .filter(|keys| keys.len() > 1)
-            .flatten(),
-    );
-    shared
-}
-
-/// What may have raised marks, as far as the sweep has come.
-#[derive(Debug, Default)]
-struct Raised {
-    /// Tokens presented on a key.
-    presented: HashMap<Option<Name>, BTreeSet<Token>>,
-    /// Tokens whose write of a key was acknowledged.
-    acknowledged: HashSet<(Option<Name>, Token)>,
-    /// Tokens granted, or presented on any key, under a lock.
-    known: HashMap<Name, BTreeSet<Token>>,
-    /// Locks with an acquire whose answer nobody knows.
-    uncertain: HashSet<Name>,
-}
-
-/// The file shows a high water that no write of its key can have raised, but a grant or another key's write can:
-/// this system raises marks by other means (recovery, fenced reads), and the register alone is not its model.
-fn marks_move_without_writes(case: &Case<'_>) -> bool {
-    let mut raised = Raised::default();
-    case.moments.iter().any(|moment| {
-        let operation = case.operation(moment.op);
-        if moment.returns {
-            raised.shows_other_means(case, operation)
-        } else {
-            raised.note_call(case, operation)
-        }
+        .map(|&op| as_of(&operations[op], until))
+        .collect();
+    let places: Vec<usize> = (0..sent).collect();
+    let violation = check(&seen, &places)?;
+    Some(Violation {
+        ops: violation.ops.iter().map(|&place| ops[place]).collect(),
+        ..violation
     })
 }
 
-impl Raised {
-    fn note_call(&mut self, case: &Case<'_>, operation: &Operation) -> bool {
-        let lock = case.lock(operation);
-        match (lock, operation.function) {
-            (Some(lock), Function::Acquire) if operation.outcome == Outcome::Unknown => {
-                self.uncertain.insert(lock);
-            }
-            (Some(lock), Function::Acquire | Function::Renew)
-                if operation.outcome == Outcome::Ok =>
-            {
-                self.known.entry(lock).or_default().extend(operation.token);
-            }
-            _ if Case::is_fenced_write(operation) && operation.outcome != Outcome::Failed => {
-                self.presented
-                    .entry(operation.key)
-                    .or_default()
-                    .extend(operation.token);
-                if let Some(lock) = lock {
-                    self.known.entry(lock).or_default().extend(operation.token);
-                }
-            }
-            _ => {}
+/// The operation as it stands in the file up to `until`: an answer that comes later is not known yet.
+fn as_of(operation: &Operation, until: u64) -> Operation {
+    let mut seen = operation.clone();
+    if seen.completed.is_some_and(|at| at.index >= until) {
+        seen.completed = None;
+        seen.outcome = Outcome::Unknown;
+    }
+    seen
+}
+
+/// With a mark kept by the lock: for each key from which write of another key on its mark is no longer its own.
+fn shared_from(case: &Case<'_>) -> HashMap<Option<Name>, u64> {
+    let mut shared = HashMap::new();
+    if case.mark_scope == MarkScope::Key {
+        return shared;
+    }
+    let mut by_lock: HashMap<Option<Name>, Writers> = HashMap::new();
+    let mut all = Writers::default();
+    for operation in &case.history.operations {
+        if !Case::is_fenced_write(operation) {
+            continue;
         }
-        false
+        let index = operation.invoked.index;
+        let named = operation.lock.or_else(|| case.first_lock(operation.key));
+        if named != case.first_lock(operation.key) {
+            shared.entry(operation.key).or_insert(index);
+        }
+        by_lock.entry(named).or_default().note(operation.key, index);
+        all.note(operation.key, index);
+    }
+    let keys: HashSet<Option<Name>> = case.history.operations.iter().map(|op| op.key).collect();
+    for key in keys {
+        let lock = case.first_lock(key);
+        // A key of which no lock is known may be anybody's, and a write that names no lock may move any mark.
+        let disturbing = match lock {
+            Some(_) => [by_lock.get(&lock), by_lock.get(&None)],
+            None => [Some(&all), None],
+        };
+        let first = disturbing
+            .into_iter()
+            .flatten()
+            .filter_map(|writers| writers.but(key));
+        if let Some(index) = first.min() {
+            let known = shared.entry(key).or_insert(index);
+            *known = index.min(*known);
+        }
+    }
+    shared
+}
+
+/// The first write, and the first of another key than that: each key is disturbed by the one or the other.
+#[derive(Clone, Copy, Debug, Default)]
+struct Writers {
+    first: Option<(Option<Name>, u64)>,
+    second: Option<u64>,
+}
+
+impl Writers {
+    fn note(&mut self, key: Option<Name>, index: u64) {
+        let (writer, _) = *self.first.get_or_insert((key, index));
+        if writer != key {
+            self.second.get_or_insert(index);
+        }
     }
 
-    fn shows_other_means(&mut self, case: &Case<'_>, operation: &Operation) -> bool {
-        if case.is_refusal(operation) {
-            return match operation.high_water {
-                Some(mark) => {
-                    !self.presented_on(operation, mark)
-                        && self.known_under(case, operation, mark, mark)
-                }
-                None => {
-                    let Some(token) = operation.token else {
-                        return false;
-                    };
-                    let Some(above) = Token::new(token.value() + 1) else {
-                        return false;
-                    };
-                    let presented = self.presented.get(&operation.key);
-                    presented.is_none_or(|tokens| tokens.range(above..).next().is_none())
-                        && self.known_under(case, operation, above, Token::MAX)
-                }
-            };
+    /// The index of the first write of another key.
+    fn but(&self, key: Option<Name>) -> Option<u64> {
+        match self.first {
+            Some((writer, _)) if writer == key => self.second,
+            first => first.map(|(_, index)| index),
         }
-        if operation.function == Function::Read && operation.outcome == Outcome::Ok {
-            let seen = case
-                .write_seen_by(operation)
-                .and_then(|write| case.operation(write).token);
-            let (Some(mark), Some(_)) = (operation.high_water, &operation.value) else {
-                return false;
-            };
-            return mark > seen.unwrap_or(Token::ZERO)
-                && !self.acknowledged.contains(&(operation.key, mark))
-                && self.known_under(case, operation, mark, mark);
-        }
-        if let (true, Outcome::Ok, Some(token)) = (
-            Case::is_fenced_write(operation),
-            operation.outcome,
-            operation.token,
-        ) {
-            self.acknowledged.insert((operation.key, token));
-        }
-        false
     }
+}
 
-    fn presented_on(&self, operation: &Operation, mark: Token) -> bool {
-        self.presented
-            .get(&operation.key)
-            .is_some_and(|tokens| tokens.contains(&mark))
+/// One sentence a key, for the first few.
+fn say_not_judged(case: &Case<'_>, limits: &[(Option<Name>, Limit)]) -> Vec<String> {
+    let say = |&(key, limit): &(Option<Name>, Limit)| {
+        let key = key.map_or_else(
+            || "the register without a key".to_owned(),
+            |key| format!("key {}", case.text(key)),
+        );
+        let reason = match limit.why {
+            Why::Outside(outside) => outside.reason(),
+            Why::Raised => "a mark was shown that a grant had raised and no write",
+            Why::Shared => "a write of another key moved the mark that they share",
+        };
+        format!(
+            "{key} is judged exactly only before event {}, where {reason}",
+            limit.index
+        )
+    };
+    let mut sentences: Vec<String> = limits.iter().take(NAMED).map(say).collect();
+    if limits.len() > NAMED {
+        sentences.push(format!(
+            "{} more keys are not judged exactly to the end",
+            limits.len() - NAMED
+        ));
     }
-
-    fn known_under(&self, case: &Case<'_>, operation: &Operation, from: Token, to: Token) -> bool {
-        case.lock(operation).is_some_and(|lock| {
-            self.uncertain.contains(&lock)
-                || self
-                    .known
-                    .get(&lock)
-                    .is_some_and(|tokens| tokens.range(from..=to).next().is_some())
-        })
-    }
+    sentences
 }
 
 fn describe(case: &Case<'_>, key: Option<Name>, violation: Violation) -> Draft {
@@ -304,6 +323,12 @@ fn ending(kind: Kind) -> &'static str {
         }
         Kind::Unexplained => {
             "That is wrong: no write that could have raised the high water was in before the refusal was answered."
+        }
+        Kind::MarkFell => {
+            "That is wrong: a high water had been shown before something below it was sent, and a high water never falls."
+        }
+        Kind::Unfounded => {
+            "That is wrong: neither a write nor a grant that could have raised the high water was in before it was shown."
         }
     }
 }
@@ -402,8 +427,8 @@ mod tests {
         assert_eq!(
             exact.not_judged,
             [
-                "the exact check does not decide keys with writes without a token: bare",
-                "the exact check does not decide keys with values written twice: twice",
+                "key twice is judged exactly only before event 2, where a value was written a second time",
+                "key bare is judged exactly only before event 6, where a write without a token was sent",
             ]
         );
     }
@@ -416,5 +441,129 @@ mod tests {
         s.refused("c1", "L", "k2", 5, "b", Some(6));
         let (found, exact) = findings(&s);
         assert_eq!((found, exact.judged), (Found::new(), 0));
+    }
+
+    #[test]
+    fn a_sign_on_one_key_silences_neither_another_nor_what_stood_before_it() {
+        let mut s = Scenario::new();
+        s.write("c1", "L", "k", 1, "a");
+        s.write("c1", "L", "k", 1, "b");
+        s.read("c3", "k", Some("a"), Some(1));
+        let (before, _) = findings(&s);
+        assert_eq!(before.len(), 1);
+        s.grant("c2", "L", 2);
+        s.grant("c2", "M", 5);
+        s.read("c3", "k", Some("b"), Some(2));
+        s.refused("c4", "M", "other", 4, "x", Some(5));
+        let (found, exact) = findings(&s);
+        assert_eq!(found, before);
+        assert_eq!((exact.judged, exact.not_judged.len()), (0, 2));
+    }
+
+    #[test]
+    fn where_others_raise_the_mark_it_still_never_falls_and_values_never_go_back() {
+        let raised = || {
+            let mut s = Scenario::new();
+            s.write("c1", "L", "k", 5, "a");
+            s.grant("c2", "L", 6);
+            s.read("c3", "k", Some("a"), Some(6));
+            s
+        };
+        let mut s = raised();
+        s.write("c2", "L", "k", 6, "b");
+        s.read("c3", "k", Some("b"), Some(6));
+        assert_eq!(findings(&s).0, Found::new());
+        let back = s.read("c3", "k", Some("a"), Some(6));
+        let (found, _) = findings(&s);
+        assert!(found.len() == 1 && found[0].ends_with(&back), "{found:?}");
+        let mut s = raised();
+        let fallen = s.read("c3", "k", Some("a"), Some(5));
+        let (found, _) = findings(&s);
+        assert!(found.len() == 1 && found[0].ends_with(&fallen), "{found:?}");
+        let mut s = raised();
+        let stray = s.read("c3", "k", Some("a"), Some(987_654_321));
+        assert_eq!(findings(&s).0, [stray.to_vec()]);
+    }
+
+    #[test]
+    fn a_stray_mark_is_a_finding_even_beside_a_lost_acquire() {
+        let mut s = Scenario::new();
+        let lost = s.acquire_call("c3", "L");
+        s.info(lost);
+        s.grant("c4", "L", 5);
+        let refused = s.refused("c4", "L", "k", 5, "x", Some(987_654_321));
+        assert_eq!(findings(&s).0, [refused.to_vec()]);
+    }
+
+    #[test]
+    fn a_refusal_that_names_its_own_token_is_a_finding_on_any_key() {
+        let mut s = Scenario::new();
+        s.grant("c1", "L", 5);
+        let own = s.refused("c1", "L", "k", 5, "a", Some(5));
+        assert_eq!(findings(&s).0, [own.to_vec()]);
+        let mut s = Scenario::new();
+        let call = |s: &mut Scenario| {
+            s.call("c1", "append", Some("L"), |event| {
+                event.key = Some("log".to_owned());
+                event.token = Some(5u64.into());
+                event.value = Some("a".into());
+            })
+        };
+        let first = call(&mut s);
+        s.ok(first);
+        let second = call(&mut s);
+        let own = s.refuse(second, Some(4));
+        assert_eq!(findings(&s).0, [own.to_vec()]);
+    }
+
+    #[test]
+    fn a_read_of_a_failed_write_is_a_finding_even_where_values_are_written_twice() {
+        let mut s = Scenario::new();
+        s.write("c1", "L", "k", 5, "a");
+        s.write("c1", "L", "k", 5, "a");
+        let no = s.write_call("c1", "L", "k", 5, "b");
+        let no = s.end(no, crate::history::Type::Fail, |event| {
+            event.error = Some("disk full".to_owned());
+        });
+        let read = s.read("c2", "k", Some("b"), None);
+        assert_eq!(findings(&s).0, [[no, read].concat()]);
+        // Somebody else may have written it as well.
+        let mut s = Scenario::new();
+        s.write("c1", "L", "k", 5, "a");
+        s.write("c1", "L", "k", 5, "a");
+        s.refused("c1", "L", "k", 4, "b", Some(5));
+        let lost = s.write_call("c2", "L", "k", 5, "b");
+        s.info(lost);
+        s.read("c2", "k", Some("b"), None);
+        assert_eq!(findings(&s).0, Found::new());
+    }
+
+    #[test]
+    fn what_is_proven_before_a_key_leaves_the_class_stays_proven() {
+        let mut s = Scenario::new();
+        s.write("c1", "L", "k", 5, "a");
+        s.write("c1", "L", "k", 5, "b");
+        s.read("c3", "k", Some("a"), Some(5));
+        let (before, _) = findings(&s);
+        assert_eq!(before.len(), 1);
+        s.write("c1", "L", "k", 5, "a");
+        assert_eq!(findings(&s).0, before);
+    }
+
+    #[test]
+    fn of_very_many_keys_that_are_not_judged_the_first_are_named_and_the_others_counted() {
+        let mut s = Scenario::new();
+        for key in 0..25 {
+            let bare = s.call("c1", "write", None, |event| {
+                event.key = Some(format!("k{key}"));
+            });
+            s.ok(bare);
+        }
+        let (_, exact) = findings(&s);
+        assert_eq!(exact.not_judged.len(), 21);
+        assert_eq!(
+            exact.not_judged[20],
+            "5 more keys are not judged exactly to the end"
+        );
     }
 }

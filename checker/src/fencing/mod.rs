@@ -15,11 +15,14 @@
 //! | `hot_retry.rs` | `hot-retry` |
 //! | `register.rs` | the exact decision of one key's fenced register |
 //! | `epochs.rs` | what must hold among its clusters and refusals |
+//! | `raises.rs` | where a key shows that other things than its writes raise its mark |
+//! | `certain.rs` | what no resource may tell, whatever kind of key it is |
 //! | `witness.rs` | a violation of it, shrunk to the few operations that conflict |
 //! | `linearizable.rs` | `not-linearizable`: which keys the exact decision is for, and what it says |
 //! | `story.rs` | findings in plain words |
 
 mod case;
+mod certain;
 mod double_writer;
 mod epochs;
 mod holder;
@@ -28,6 +31,7 @@ mod identity;
 mod issuer;
 mod linearizable;
 mod proof;
+mod raises;
 mod register;
 mod resource;
 mod story;
@@ -154,7 +158,7 @@ pub(crate) fn judge(case: &Case<'_>, late: &[LateWrite]) -> (Vec<Finding>, Exact
     let explained = drafts.iter().map(|draft| draft.key).collect();
     let regressions = issuer::regressions(case);
     let (duplicates, duplicated) = issuer::duplicates(case, &holders, &regressions);
-    let (ungranted, unfounded) = holder::ungranted_writes(case);
+    let (ungranted, unfounded) = holder::ungranted_writes(case, &holders);
     drafts.extend(issuer::describe_regressions(case, &regressions));
     drafts.extend(duplicates);
     drafts.extend(double_writer::double_writers(

@@ -19,6 +19,17 @@ use crate::history::{Function, Name, Operation, Outcome, Token};
 pub(crate) struct Register<'a> {
     pub operations: &'a [Operation],
     pub stale_token: Option<Name>,
+    pub marks: Marks,
+}
+
+/// What raises a high water.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Marks {
+    /// An accepted write, and nothing else.
+    ByWrites,
+    /// A grant, a fenced read or a write of another key as well, so a mark says nothing about the value beside it. What
+    /// is left: the mark never falls, and no value is younger than the mark.
+    ByOthersToo,
 }
 
 /// Why a key is not one that this decides.
@@ -31,13 +42,13 @@ pub(crate) enum Outside {
 }
 
 impl Outside {
-    /// The reason as a noun phrase.
+    /// The reason as a clause.
     pub fn reason(self) -> &'static str {
         match self {
-            Self::OtherFunction => "operations other than read and write",
-            Self::NoToken => "writes without a token",
-            Self::NoValue => "writes without a value of their own",
-            Self::ValueTwice => "values written twice",
+            Self::OtherFunction => "an operation other than read and write was sent",
+            Self::NoToken => "a write without a token was sent",
+            Self::NoValue => "a write without a value of its own was sent",
+            Self::ValueTwice => "a value was written a second time",
         }
     }
 }
@@ -61,6 +72,10 @@ pub(crate) enum Kind {
     AcrossEpochs,
     /// A refusal has no write that could have raised the high water in time.
     Unexplained,
+    /// A high water was shown, and a lower one or a write of a lower token came after it.
+    MarkFell,
+    /// A high water was shown that neither a write nor a grant can have raised.
+    Unfounded,
 }
 
 /// A proof that no order exists.
@@ -73,25 +88,26 @@ pub(crate) struct Violation {
     pub by_absence: bool,
 }
 
-/// The first reason why a key is outside of what [`Register::check`] decides.
-pub(crate) fn outside(operations: &[Operation], ops: &[usize]) -> Option<Outside> {
+/// The first operation that puts a key outside of what [`Register::check`] decides, and why.
+pub(crate) fn outside(operations: &[Operation], ops: &[usize]) -> Option<(usize, Outside)> {
     let mut values: HashSet<&Value> = HashSet::new();
-    for operation in ops.iter().map(|&op| &operations[op]) {
-        match operation.function {
-            Function::Read => continue,
-            Function::Write => {}
-            _ => return Some(Outside::OtherFunction),
-        }
-        if operation.token.is_none() {
-            return Some(Outside::NoToken);
-        }
-        match &operation.value {
-            None | Some(Value::Null) => return Some(Outside::NoValue),
-            Some(value) if !values.insert(value) => return Some(Outside::ValueTwice),
-            Some(_) => {}
-        }
+    ops.iter()
+        .find_map(|&op| Some((op, why_outside(&operations[op], &mut values)?)))
+}
+
+fn why_outside<'a>(operation: &'a Operation, values: &mut HashSet<&'a Value>) -> Option<Outside> {
+    match operation.function {
+        Function::Read => return None,
+        Function::Write => {}
+        _ => return Some(Outside::OtherFunction),
     }
-    None
+    if operation.token.is_none() {
+        return Some(Outside::NoToken);
+    }
+    match &operation.value {
+        None | Some(Value::Null) => Some(Outside::NoValue),
+        Some(value) => (!values.insert(value)).then_some(Outside::ValueTwice),
+    }
 }
 
 impl Register<'_> {
@@ -109,8 +125,10 @@ impl Register<'_> {
             if operation.function == Function::Write {
                 writes.push((op, operation));
                 if self.is_refusal(operation) {
-                    epochs.add_refusal(op, operation)?;
+                    epochs.add_refusal(op, operation, self.marks)?;
                 }
+            } else if self.marks == Marks::ByOthersToo {
+                epochs.add_report(op, operation);
             }
         }
         let clusters = self.clusters(ops, &writes)?;
@@ -158,7 +176,11 @@ impl Register<'_> {
                 value => of(self.written(op, by_value.get(value).copied())?),
             };
             let token = write.map_or(Some(Token::ZERO), |write| self.operations[write].token);
-            if read.high_water.is_some() && read.high_water != token {
+            let fits = match self.marks {
+                Marks::ByWrites => read.high_water.is_none() || read.high_water == token,
+                Marks::ByOthersToo => read.high_water.is_none() || read.high_water >= token,
+            };
+            if !fits {
                 return Err(Violation::plain(
                     Kind::OtherMark,
                     write.into_iter().chain([op]),

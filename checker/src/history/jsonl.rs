@@ -2,6 +2,7 @@
 //!
 //! Promises: a line that is not understood is an error that names the line, the field, and what would be right;
 //! it is never skipped. The one exception is a last line that a crash cut short: it is dropped with a warning.
+//! Lines may end with CRLF, and a byte order mark may stand before the first, as some editors leave them.
 //! A line longer than [`MAX_LINE`] is an error, so a file of garbage costs no more memory than itself.
 //! Does not promise that the events make sense together: that is [`super::pair`]'s business.
 
@@ -369,6 +370,29 @@ mod tests {
         assert_eq!(parsed.lines.iter().map(write).collect::<Vec<_>>(), texts);
         assert_eq!(parsed.numbers, [1, 2, 3, 4, 5]);
         assert!(parsed.indexed && parsed.warnings.is_empty());
+    }
+
+    #[test]
+    fn a_byte_order_mark_and_carriage_returns_change_nothing() {
+        let answer = r#"{"index":1,"time":9,"process":3,"type":"ok","f":"write"}"#;
+        let plain = parse(format!("{INVOKE}\n{answer}\n").as_bytes()).expect("well-formed");
+        for text in [
+            format!("\u{feff}{INVOKE}\n{answer}\n"),
+            format!("\u{feff}{INVOKE}\r\n{answer}\r\n"),
+            format!("\u{feff}\r\n{INVOKE}\r\n{answer}"),
+        ] {
+            let read = parse(text.as_bytes()).expect("well-formed");
+            assert_eq!(
+                (read.lines, read.warnings),
+                (plain.lines.clone(), plain.warnings.clone())
+            );
+        }
+        assert_eq!(parse("\u{feff}".as_bytes()).expect("empty").lines, []);
+        let twice = format!("{INVOKE}\n\u{feff}{answer}\n");
+        assert_eq!(
+            parse(twice.as_bytes()).expect_err("not at the start").line,
+            2
+        );
     }
 
     #[test]

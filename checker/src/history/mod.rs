@@ -12,6 +12,7 @@
 //! | `fault_window.rs` | one fault, from its begin to its end |
 //! | `names.rs` | interned client, lock, key and path names |
 //! | `recording.rs` | [`History`]: a whole recording; why a file is none |
+//! | `value.rs` | when two values are one |
 //! | `pairing.rs` | events in, [`History`] out |
 //! | `jsonl.rs` | byte block in, events out |
 
@@ -23,6 +24,7 @@ mod names;
 mod operation;
 mod pairing;
 mod recording;
+mod value;
 
 pub use event::{Event, FaultEvent, FaultOutcome, FaultPhase, Line, NO_INDEX, Type};
 pub use fault_window::FaultWindow;

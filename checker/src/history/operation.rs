@@ -4,7 +4,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::Name;
+use super::{Name, Names};
+
+/// What stands before the process where a history names no client.
+pub(super) const UNNAMED: &str = "process ";
 
 /// A fencing token: an integer from -2^63 to 2^64-1. Anything else cannot be made.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -138,7 +141,8 @@ pub struct Operation {
     pub path: Option<Name>,
     /// Granted, renewed, released or presented token; on a read the token of the write that is read, where told.
     pub token: Option<Token>,
-    /// The value written or read; `None`: the operation has none; `Some(Null)`: a read that found nothing.
+    /// The value written or read; `None`: the operation has none; `Some(Null)`: a read that found nothing. Numbers are
+    /// spelt in one way, so that `1.0` is `1`.
     pub value: Option<serde_json::Value>,
     /// The high water that the resource reported on the completion.
     pub high_water: Option<Token>,
@@ -167,6 +171,13 @@ impl Operation {
             Outcome::Unknown => None,
             Outcome::Ok | Outcome::Failed => self.completed,
         }
+    }
+
+    /// The history names no client for it.
+    #[must_use]
+    pub(crate) fn is_unnamed(&self, names: &Names) -> bool {
+        let process = names.text(self.client).strip_prefix(UNNAMED);
+        process.is_some_and(|process| process.parse() == Ok(self.process))
     }
 
     /// `self`'s completion stands before `other`'s invocation.

@@ -7,6 +7,8 @@
 use std::collections::HashMap;
 
 use super::jsonl::Parsed;
+use super::operation::UNNAMED;
+use super::value::plain;
 use super::{
     Event, FaultEvent, FaultOutcome, FaultPhase, FaultWindow, Function, History, HistoryError,
     Instant, Line, NO_INDEX, Names, Operation, Outcome, Type,
@@ -216,7 +218,7 @@ impl Pairing {
         }
         let client = event
             .client
-            .unwrap_or_else(|| format!("process {}", event.process));
+            .unwrap_or_else(|| format!("{UNNAMED}{}", event.process));
         let mut intern = |text: Option<String>| text.map(|text| names.intern(&text));
         Ok(Operation {
             process: event.process,
@@ -233,7 +235,7 @@ impl Pairing {
             value: if function == Function::Read {
                 None
             } else {
-                event.value
+                event.value.map(plain)
             },
             high_water: event.high_water,
             ttl_ms: event.ttl,
@@ -261,7 +263,7 @@ impl Pairing {
             );
             return Err(HistoryError::new(number, Some("f"), message));
         }
-        let unnamed = format!("process {process}");
+        let unnamed = format!("{UNNAMED}{process}");
         for (field, told, known) in [
             (
                 "client",
@@ -293,7 +295,7 @@ impl Pairing {
         operation.identity = intern(event.identity).or(operation.identity);
         operation.session = intern(event.session).or(operation.session);
         operation.token = event.token.or(operation.token);
-        operation.value = event.value.or_else(|| operation.value.take());
+        operation.value = event.value.map(plain).or_else(|| operation.value.take());
         operation.high_water = event.high_water.or(operation.high_water);
         operation.ttl_ms = event.ttl.or(operation.ttl_ms);
         operation.completed = Some(at);
