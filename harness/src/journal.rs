@@ -13,6 +13,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +21,8 @@ use crate::error::HarnessError;
 use crate::targets::proc;
 
 const FILE: &str = "journal.jsonl";
+/// How long a lock may outlive its harness.
+const ORPHANED_WITHIN: Duration = Duration::from_secs(5);
 
 /// A line of a journal.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -236,22 +239,47 @@ pub fn find(state: &Path, run: &str) -> io::Result<Found> {
         .read(true)
         .write(true)
         .open(folder.join(FILE))?;
-    match lock.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Ok(Found::Alive(run.to_owned())),
-        Err(TryLockError::Error(error)) => return Err(error),
+    let path = folder.join(FILE);
+    let deadline = Instant::now() + ORPHANED_WITHIN;
+    loop {
+        match lock.try_lock() {
+            Ok(()) => break,
+            Err(TryLockError::Error(error)) => return Err(error),
+            Err(TryLockError::WouldBlock) => {}
+        }
+        // A child of the harness that was just being born has the lock until it becomes its program or dies.
+        if harness_lives(&entries(&path)?) || Instant::now() > deadline {
+            return Ok(Found::Alive(run.to_owned()));
+        }
+        std::thread::sleep(Duration::from_millis(2));
     }
-    let text = std::fs::read_to_string(folder.join(FILE))?;
-    let entries = text
-        .lines()
-        .filter_map(|line| serde_json::from_str(line).ok())
-        .collect();
+    let entries = entries(&path)?;
     Ok(Found::Orphan(Orphan {
         run: run.to_owned(),
         entries,
         folder,
         _lock: lock,
     }))
+}
+
+/// The lines of a journal; one that was cut short is left out.
+fn entries(path: &Path) -> io::Result<Vec<Entry>> {
+    let text = std::fs::read_to_string(path)?;
+    let lines = text.lines();
+    Ok(lines
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect())
+}
+
+/// Whether the harness that wrote them lives; also if it has not come to write its name yet.
+fn harness_lives(entries: &[Entry]) -> bool {
+    let harness = entries.iter().find_map(|entry| match entry {
+        Entry::Run { harness, .. } => Some(*harness),
+        _ => None,
+    });
+    harness.is_none_or(|harness| {
+        Process::now(harness.pid) == Some(harness) && proc::is_alive(harness.pid)
+    })
 }
 
 #[cfg(test)]
@@ -276,6 +304,28 @@ mod tests {
         assert_eq!(orphan.entries[1], Entry::Undone { id: 7 });
         orphan.remove().expect("removed");
         assert_eq!(runs(state.path()).expect("read"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_lock_that_outlives_its_harness_for_a_moment_is_waited_for() {
+        let state = tempfile::tempdir().expect("a folder");
+        drop(Journal::create(state.path(), "r", None).expect("made"));
+        let path = state.path().join("r").join(FILE);
+        let text = std::fs::read_to_string(&path).expect("read");
+        // The same number, started at another time: the harness is gone.
+        let mut entry: serde_json::Value = serde_json::from_str(&text).expect("one line");
+        entry["harness"]["start_time"] = 1.into();
+        std::fs::write(&path, format!("{entry}\n")).expect("written");
+        let child = File::open(&path).expect("opened");
+        child.lock().expect("locked");
+        let (waiting, waited) = std::sync::mpsc::channel();
+        let dying = std::thread::spawn(move || {
+            waited.recv().expect("the other thread is about to look");
+            drop(child);
+        });
+        waiting.send(()).expect("it listens");
+        assert!(matches!(find(state.path(), "r"), Ok(Found::Orphan(_))));
+        dying.join().expect("no panic");
     }
 
     #[test]
