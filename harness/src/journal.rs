@@ -110,10 +110,12 @@ impl Journal {
             source,
         };
         std::fs::create_dir_all(&folder).map_err(output)?;
-        let file = File::create_new(&path).map_err(output)?;
+        // Under its name only once it is locked and says whose it is: heal must never meet it otherwise.
+        let unborn = folder.join(format!(".{FILE}"));
+        let file = File::create_new(&unborn).map_err(output)?;
         file.lock().map_err(output)?;
         let journal = Self {
-            folder,
+            folder: folder.clone(),
             file: Mutex::new(file),
             proxies: AtomicBool::new(false),
         };
@@ -127,6 +129,7 @@ impl Journal {
             boot_id: proc::boot_id(),
             data: data.map(|data| std::path::absolute(data).unwrap_or_else(|_| data.to_owned())),
         })?;
+        std::fs::rename(&unborn, &path).map_err(output)?;
         Ok(journal)
     }
 

@@ -127,6 +127,7 @@ fn nothing_left(out: &Path) {
         let name = run.file_name().into_string().expect("UTF-8");
         let id = name.rsplit('-').next().expect("time and id");
         assert_eq!(left_behind(id), Vec::<String>::new(), "{name}");
+        assert!(!run.path().join("data").exists(), "data of {name} is left");
         assert!(
             !support::state_home().join("fencepost").join(id).exists(),
             "a journal of {name} is left"

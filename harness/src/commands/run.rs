@@ -44,7 +44,7 @@ pub fn run(arguments: &RunArguments) -> Result<u8, HarnessError> {
         RunFormat::Github => {
             let word = format!("fencepost-{:016x}", machine::entropy());
             print(&report::quoted(&text(&end), &word));
-            print(&report::github(&end.judgement));
+            print(&report::github_run(&end.record, &end.judgement));
         }
     }
     Ok(status(&end))

@@ -10,7 +10,7 @@
 //! | `kill.rs` | SIGKILL and a restart on the same data |
 //! | `probe.rs` | a request through a link, as evidence |
 //!
-//! Every fault writes two lines into the history. The begin line stands where the fault is in force; the outcome
+//! Every fault that begins writes two lines into the history; one that is skipped writes one. The begin line stands where the fault is in force; the outcome
 //! (`installed` with evidence, `skipped`, `unknown`) is on the last line that knows it.
 
 mod kill;

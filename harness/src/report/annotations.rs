@@ -9,6 +9,7 @@ use fencepost_checker::verdict::{Judgement, Verdict};
 use super::headline::headline;
 use super::plain::{plain, plain_lines};
 use super::terminal::severity_word;
+use crate::run_record::RunRecord;
 
 /// GitHub shows ten of a kind for each step; more would only push out what other steps have to say.
 const MOST: usize = 9;
@@ -21,6 +22,26 @@ const MOST: usize = 9;
 /// ```
 #[must_use]
 pub fn github(judgement: &Judgement) -> String {
+    let mut lines = vec![of_verdict(judgement)];
+    lines.extend(of_findings(judgement));
+    lines.concat()
+}
+
+/// The same for a run, of which what went wrong with it comes first.
+#[must_use]
+pub fn github_run(run: &RunRecord, judgement: &Judgement) -> String {
+    let troubles = run.troubles.iter().take(MOST);
+    let mut lines: Vec<String> = troubles
+        .map(|trouble| command("error", "fencepost: the run failed", trouble))
+        .collect();
+    if lines.is_empty() || judgement.verdict == Verdict::Invalid {
+        lines.push(of_verdict(judgement));
+    }
+    lines.extend(of_findings(judgement));
+    lines.concat()
+}
+
+fn of_verdict(judgement: &Judgement) -> String {
     let level = match judgement.verdict {
         Verdict::Valid => "notice",
         // A run that proves nothing fails its job, so it says why as loudly as a broken one.
@@ -28,7 +49,11 @@ pub fn github(judgement: &Judgement) -> String {
     };
     let sentence = headline(judgement);
     let (verdict, rest) = sentence.split_once(": ").unwrap_or((&sentence, ""));
-    let mut lines = vec![command(level, &format!("fencepost: {verdict}"), rest)];
+    command(level, &format!("fencepost: {verdict}"), rest)
+}
+
+fn of_findings(judgement: &Judgement) -> Vec<String> {
+    let mut lines = Vec::new();
     let mut findings: Vec<&Finding> = judgement.findings.iter().collect();
     // Stable: within both groups the most severe stay first.
     findings.sort_by_key(|finding| finding.cause.is_some());
@@ -38,7 +63,7 @@ pub fn github(judgement: &Judgement) -> String {
         let words = format!("{rest} more findings are in the report");
         lines.push(command("notice", "fencepost", &words));
     }
-    lines.concat()
+    lines
 }
 
 /// `text` between two commands that make the runner take nothing in it for a command. `word` must be one that
@@ -77,7 +102,7 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample::{judgement, stale_write_accepted};
+    use super::super::sample::{judgement, run, stale_write_accepted};
     use super::*;
 
     #[test]
@@ -101,6 +126,27 @@ mod tests {
             lines[2].starts_with("::warning title=warning%3A hot-retry::"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_run_that_failed_is_an_error_and_never_called_valid_and_a_violation_is_told_besides() {
+        let failed = RunRecord {
+            troubles: vec!["w2: closed its standard output".to_owned()],
+            ..run()
+        };
+        let quiet = github_run(&failed, &judgement(Vec::new()));
+        assert_eq!(
+            quiet,
+            "::error title=fencepost%3A the run failed::w2: closed its standard output\n"
+        );
+        let violated = github_run(&failed, &judgement(vec![stale_write_accepted()]));
+        assert!(violated.starts_with(&quiet), "{violated}");
+        assert!(
+            violated.contains("::error title=fencepost%3A invalid::"),
+            "{violated}"
+        );
+        let fine = judgement(Vec::new());
+        assert_eq!(github_run(&run(), &fine), github(&fine));
     }
 
     #[test]

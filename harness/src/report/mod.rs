@@ -74,7 +74,7 @@ use fencepost_checker::verdict::Judgement;
 use thiserror::Error;
 
 use crate::run_record::RunRecord;
-pub use annotations::{github, quoted};
+pub use annotations::{github, github_run, quoted};
 use drawings::{Wanted, drawn, scene_of, wanted};
 pub use headline::{headline, register_headline, run_headline};
 pub use junit::junit;

@@ -135,7 +135,7 @@ pub async fn run(order: Order, interrupts: Interrupts) -> Result<RunEnd, Harness
     let mut stage = match set_up.await {
         Ok(stage) => stage,
         Err(error) => {
-            clear_failed(&order, &record, &journal).await;
+            clear_failed(&order, &record, &journal, data.as_deref()).await;
             return Err(error);
         }
     };

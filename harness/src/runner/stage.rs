@@ -1,6 +1,7 @@
 //! What a run stands on: its nodes, links, history and conductor, from set-up to take-down.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -280,8 +281,16 @@ async fn create_proxies(
 
 /// After a set-up that failed: its nodes are gone already, what else it may have left is removed, and the journal with
 /// it. What cannot be removed stays in the journal.
-pub(super) async fn clear_failed(order: &Order, record: &RunRecord, journal: &Journal) {
+pub(super) async fn clear_failed(
+    order: &Order,
+    record: &RunRecord,
+    journal: &Journal,
+    data: Option<&Path>,
+) {
     let mut left = proc::of_run(&record.run).len();
+    if let Some(data) = data.filter(|data| data.exists()) {
+        left += usize::from(std::fs::remove_dir_all(data).is_err());
+    }
     if let Some(api) = order.toxiproxy.filter(|_| journal.holds_proxies()) {
         let names = proxy_names(&record.run, order.suite.run.workers.0 as usize);
         left += match Proxies::connect(api).await {
