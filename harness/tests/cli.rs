@@ -293,3 +293,44 @@ fn wrong_usage_is_one_line_and_status_64() {
         Some(0)
     );
 }
+
+#[test]
+fn the_worker_answers_a_request_whose_line_comes_in_pieces_and_ends_with_its_input() {
+    use std::io::{BufRead, BufReader};
+    let mut child = fencepost()
+        .arg("worker")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it runs");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    let mut answers = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    // Nobody listens on port 1, so that each write is a definite failure, and an answer all the same.
+    let hello = r#"{"f":"hello","clients":["c1"],"links":{"lock":"127.0.0.1:1","resource":"127.0.0.1:1"},"options":{"lock":"reference","resource":"reference","timeout_ms":500}}"#;
+    let write = |id: u32| {
+        format!(
+            r#"{{"id":{id},"process":1,"client":"c1","f":"write","key":"k","token":1,"value":"v"}}"#
+        )
+    };
+    let (first, second) = (write(7), write(8));
+    writeln!(stdin, "{hello}\n{first}").expect("sent");
+    let answer = |line: Option<std::io::Result<String>>| -> Value {
+        serde_json::from_str(&line.expect("an answer").expect("readable")).expect("JSON")
+    };
+    assert_eq!(answer(answers.next())["id"], 7);
+    // It has read everything there is when the next line begins.
+    let (head, tail) = second.split_at(20);
+    write!(stdin, "{head}").expect("sent");
+    stdin.flush().expect("sent");
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    writeln!(stdin, "{tail}").expect("sent");
+    let told = answer(answers.next());
+    assert_eq!(
+        (&told["id"], &told["type"]),
+        (&Value::from(8), &Value::from("fail"))
+    );
+    drop(stdin);
+    assert!(answers.next().is_none(), "nothing more is said");
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+}

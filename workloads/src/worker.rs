@@ -18,12 +18,14 @@
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use fencepost_checker::history::{Token, Type};
 use thiserror::Error;
+use tokio::net::unix::pipe;
 use tokio::runtime;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -81,47 +83,139 @@ pub enum WorkerError {
     Panic(#[from] tokio::task::JoinError),
 }
 
-/// Serves the harness until `stdin` ends.
+/// Serves the harness over the process's own standard input and output until the input ends.
 ///
-/// Prints one line to standard error when it begins, and nothing for each request. A thread may stay behind in a
-/// read of `stdin` when this returns an error: the process is expected to end.
+/// Prints one line to standard error when it begins, and nothing for each request.
 ///
 /// # Errors
 /// When the first line is no [`Hello`], it asks for what there is not, a later line is no [`Request`], or a pipe fails.
+pub fn run_stdio() -> Result<(), WorkerError> {
+    let runtime = runtime()?;
+    let pipe = {
+        let _inside = runtime.enter();
+        let stdin = io::stdin().as_fd().try_clone_to_owned();
+        stdin.and_then(pipe::Receiver::from_owned_fd)
+    };
+    match pipe {
+        // Requests are read where they are carried out: no thread has to be woken for each.
+        Ok(pipe) => {
+            let lines = Lines::new(PipeReader(pipe));
+            let served = runtime.block_on(run_on_pipe(lines, io::stdout()));
+            runtime.shutdown_background();
+            served
+        }
+        Err(_) => run(io::stdin(), io::stdout()),
+    }
+}
+
+/// The same for any input; a thread reads it.
+///
+/// The thread may stay behind in a read of `stdin` when this returns an error: the process is expected to end.
+///
+/// # Errors
+/// As [`run_stdio`].
 pub fn run(
     stdin: impl Read + Send + 'static,
     stdout: impl Write + Send + 'static,
 ) -> Result<(), WorkerError> {
-    let mut lines = Lines {
-        input: BufReader::new(stdin),
-        line: Vec::new(),
-        number: 0,
-    };
-    let Some(hello) = lines.hello()? else {
+    let mut lines = Lines::new(stdin);
+    let Next::Line(hello) = lines.hello()? else {
         return Ok(());
     };
-    let clients = clients(&hello)?;
-    eprintln!("worker: clients {}", hello.clients.join(", "));
-
+    let clients = greet(&hello)?;
     let (sender, requests) = mpsc::channel(READ_AHEAD);
     thread::Builder::new()
         .name("requests".to_owned())
         .spawn(move || read_requests(lines, &sender))
         .map_err(WorkerError::Start)?;
-    let runtime = runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(WorkerError::Start)?;
-    let served = runtime.block_on(serve(&clients, requests, stdout));
+    let runtime = runtime()?;
+    let served = runtime.block_on(serve(&clients, Source::Thread(requests), stdout));
     // A name that is still being looked up must not hold the process back.
     runtime.shutdown_background();
     served
 }
 
+fn runtime() -> Result<runtime::Runtime, WorkerError> {
+    runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(WorkerError::Start)
+}
+
+/// The clients that the hello asks for.
+fn greet(hello: &Hello) -> Result<Clients, WorkerError> {
+    let clients = clients(hello)?;
+    eprintln!("worker: clients {}", hello.clients.join(", "));
+    Ok(clients)
+}
+
+async fn run_on_pipe(mut lines: Lines<PipeReader>, stdout: impl Write) -> Result<(), WorkerError> {
+    let hello = loop {
+        match lines.hello()? {
+            Next::Line(hello) => break hello,
+            Next::End => return Ok(()),
+            Next::NotYet => lines.readable().await?,
+        }
+    };
+    let clients = greet(&hello)?;
+    serve(&clients, Source::Pipe(lines), stdout).await
+}
+
+/// Where requests come from.
+enum Source {
+    /// A thread that reads ahead.
+    Thread(mpsc::Receiver<Result<Request, WorkerError>>),
+    /// A pipe that is read here.
+    Pipe(Lines<PipeReader>),
+}
+
+impl Source {
+    /// The next request; `None` where the input ended. Dropping the future loses nothing.
+    async fn next(&mut self) -> Option<Result<Request, WorkerError>> {
+        match self {
+            Self::Thread(requests) => requests.recv().await,
+            Self::Pipe(lines) => loop {
+                match lines.request() {
+                    Ok(Next::Line(request)) => return Some(Ok(request)),
+                    Ok(Next::End) => return None,
+                    Ok(Next::NotYet) => {
+                        if let Err(error) = lines.readable().await {
+                            return Some(Err(error));
+                        }
+                    }
+                    Err(error) => return Some(Err(error)),
+                }
+            },
+        }
+    }
+
+    /// A request that is there already.
+    fn ready(&mut self) -> Option<Result<Request, WorkerError>> {
+        match self {
+            Self::Thread(requests) => requests.try_recv().ok(),
+            Self::Pipe(lines) => match lines.request() {
+                Ok(Next::Line(request)) => Some(Ok(request)),
+                // The end is met again, and told, by `next`.
+                Ok(Next::End | Next::NotYet) => None,
+                Err(error) => Some(Err(error)),
+            },
+        }
+    }
+}
+
+/// Reads what a pipe holds and never waits.
+struct PipeReader(pipe::Receiver);
+
+impl Read for PipeReader {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.0.try_read(bytes)
+    }
+}
+
 /// The run loop: starts what is asked for, answers what is done.
 async fn serve(
     clients: &Clients,
-    mut requests: mpsc::Receiver<Result<Request, WorkerError>>,
+    mut requests: Source,
     mut stdout: impl Write,
 ) -> Result<(), WorkerError> {
     let mut open: JoinSet<Response> = JoinSet::new();
@@ -130,12 +224,12 @@ async fn serve(
         tokio::select! {
             biased;
             Some(response) = open.join_next() => push_line(&mut lines, &response?),
-            request = requests.recv() => match request {
+            request = requests.next() => match request {
                 Some(request) => begin(&mut open, clients, request?),
                 None => return Ok(()),
             },
         }
-        while let Ok(request) = requests.try_recv() {
+        while let Some(request) = requests.ready() {
             begin(&mut open, clients, request?);
         }
         while let Some(response) = open.try_join_next() {
@@ -306,18 +400,44 @@ fn response(id: u64, outcome: Outcome<Told>) -> Response {
 struct Lines<R> {
     input: BufReader<R>,
     line: Vec<u8>,
+    /// The line has begun and its end is still to come.
+    partial: bool,
     /// Of the line read last, from 1.
     number: u64,
 }
 
+/// What came of looking for a line.
+enum Next<T> {
+    /// One that fits.
+    Line(T),
+    /// The input has ended.
+    End,
+    /// There is no whole line yet; only of an input that does not wait.
+    NotYet,
+}
+
+impl Lines<PipeReader> {
+    async fn readable(&self) -> Result<(), WorkerError> {
+        let pipe = &self.input.get_ref().0;
+        pipe.readable().await.map_err(WorkerError::Input)
+    }
+}
+
 impl<R: Read> Lines<R> {
-    /// The hello; `None` where the input ended before it.
-    fn hello(&mut self) -> Result<Option<Hello>, WorkerError> {
+    fn new(input: R) -> Self {
+        Self {
+            input: BufReader::new(input),
+            line: Vec::new(),
+            partial: false,
+            number: 0,
+        }
+    }
+
+    fn hello(&mut self) -> Result<Next<Hello>, WorkerError> {
         self.next("hello", |hello: &Hello| hello.f == "hello")
     }
 
-    /// The next request; `None` where the input ended.
-    fn request(&mut self) -> Result<Option<Request>, WorkerError> {
+    fn request(&mut self) -> Result<Next<Request>, WorkerError> {
         self.next("request", |_| true)
     }
 
@@ -326,23 +446,29 @@ impl<R: Read> Lines<R> {
         &mut self,
         expected: &'static str,
         fits: impl FnOnce(&T) -> bool,
-    ) -> Result<Option<T>, WorkerError> {
-        self.line.clear();
-        self.number += 1;
-        let mut limited = (&mut self.input).take(LINE_LIMIT as u64);
-        limited
-            .read_until(b'\n', &mut self.line)
-            .map_err(WorkerError::Input)?;
+    ) -> Result<Next<T>, WorkerError> {
+        if !self.partial {
+            self.line.clear();
+            self.number += 1;
+        }
+        let room = LINE_LIMIT.saturating_sub(self.line.len());
+        let mut limited = (&mut self.input).take(room as u64);
+        let read = limited.read_until(b'\n', &mut self.line);
+        self.partial = matches!(&read, Err(error) if error.kind() == io::ErrorKind::WouldBlock);
+        if self.partial {
+            return Ok(Next::NotYet);
+        }
+        read.map_err(WorkerError::Input)?;
         let message = match self.line.split_last() {
             Some((b'\n', line)) => match serde_json::from_slice(line) {
-                Ok(parsed) if fits(&parsed) => return Ok(Some(parsed)),
+                Ok(parsed) if fits(&parsed) => return Ok(Next::Line(parsed)),
                 Ok(_) => "\"f\" is another word".to_owned(),
                 Err(error) => error.to_string(),
             },
             Some(_) if self.line.len() == LINE_LIMIT => {
                 format!("it is longer than {LINE_LIMIT} bytes")
             }
-            _ => return Ok(None),
+            _ => return Ok(Next::End),
         };
         let text = String::from_utf8_lossy(&self.line);
         let quote = text.trim_end().chars().take(QUOTE_LIMIT).collect();
@@ -360,7 +486,12 @@ fn read_requests(
     mut lines: Lines<impl Read>,
     requests: &mpsc::Sender<Result<Request, WorkerError>>,
 ) {
-    while let Some(request) = lines.request().transpose() {
+    loop {
+        let request = match lines.request() {
+            Ok(Next::Line(request)) => Ok(request),
+            Ok(Next::End | Next::NotYet) => return,
+            Err(error) => Err(error),
+        };
         let last = request.is_err();
         if requests.blocking_send(request).is_err() || last {
             return;

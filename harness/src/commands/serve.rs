@@ -60,7 +60,7 @@ pub fn fenced_resource(arguments: &ServiceArguments) -> Result<u8, HarnessError>
 /// # Errors
 /// When a line is not of the worker protocol.
 pub fn worker() -> Result<u8, HarnessError> {
-    fencepost_workloads::worker::run(std::io::stdin(), std::io::stdout())
+    fencepost_workloads::worker::run_stdio()
         .map_err(|error| HarnessError::Usage(error.to_string()))?;
     Ok(0)
 }
