@@ -21,6 +21,8 @@ use crate::error::HarnessError;
 use crate::targets::proc;
 
 const FILE: &str = "journal.jsonl";
+/// Its name until it is locked and says whose it is.
+const UNBORN: &str = ".journal.jsonl";
 /// How long a lock may outlive its harness.
 const ORPHANED_WITHIN: Duration = Duration::from_secs(5);
 
@@ -111,7 +113,7 @@ impl Journal {
         };
         std::fs::create_dir_all(&folder).map_err(output)?;
         // Under its name only once it is locked and says whose it is: heal must never meet it otherwise.
-        let unborn = folder.join(format!(".{FILE}"));
+        let unborn = folder.join(UNBORN);
         let file = File::create_new(&unborn).map_err(output)?;
         file.lock().map_err(output)?;
         let journal = Self {
@@ -225,7 +227,11 @@ pub fn runs(state: &Path) -> io::Result<Vec<String>> {
     };
     let mut runs: Vec<String> = folders
         .filter_map(Result::ok)
-        .filter(|folder| folder.path().join(FILE).is_file())
+        .filter(|folder| {
+            [FILE, UNBORN]
+                .iter()
+                .any(|name| folder.path().join(name).is_file())
+        })
         .filter_map(|folder| folder.file_name().into_string().ok())
         .collect();
     runs.sort();
@@ -238,11 +244,10 @@ pub fn runs(state: &Path) -> io::Result<Vec<String>> {
 /// When there is none, or it cannot be read.
 pub fn find(state: &Path, run: &str) -> io::Result<Found> {
     let folder = state.join(run);
-    let lock = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(folder.join(FILE))?;
-    let path = folder.join(FILE);
+    // A harness that died before its journal had its name has begun nothing.
+    let path = [FILE, UNBORN].map(|name| folder.join(name));
+    let path = if path[0].exists() { &path[0] } else { &path[1] };
+    let lock = OpenOptions::new().read(true).write(true).open(path)?;
     let deadline = Instant::now() + ORPHANED_WITHIN;
     loop {
         match lock.try_lock() {
@@ -251,12 +256,12 @@ pub fn find(state: &Path, run: &str) -> io::Result<Found> {
             Err(TryLockError::WouldBlock) => {}
         }
         // A child of the harness that was just being born has the lock until it becomes its program or dies.
-        if harness_lives(&entries(&path)?) || Instant::now() > deadline {
+        if harness_lives(&entries(path)?) || Instant::now() > deadline {
             return Ok(Found::Alive(run.to_owned()));
         }
         std::thread::sleep(Duration::from_millis(2));
     }
-    let entries = entries(&path)?;
+    let entries = entries(path)?;
     Ok(Found::Orphan(Orphan {
         run: run.to_owned(),
         entries,

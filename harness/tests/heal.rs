@@ -155,6 +155,7 @@ fn whenever_the_harness_is_killed_heal_leaves_nothing_of_its_run_and_all_of_anot
     let nodes = left_behind(&bystander_run).len();
     assert_eq!(nodes, 8, "two services, a proxy, five workers");
 
+    let mut recorded = 0;
     for round in 0..kills {
         let out = tempfile::tempdir().expect("a folder");
         let suite = forking_suite(out.path());
@@ -194,9 +195,13 @@ fn whenever_the_harness_is_killed_heal_leaves_nothing_of_its_run_and_all_of_anot
                         .expect("it runs"),
                 );
                 assert!(matches!(code, 0 | 2), "{told}: {stdout}{stderr}");
+                recorded += 1;
             }
         }
     }
+
+    println!("{recorded} of the killed harnesses left a history; each of them checks");
+    assert!(recorded > 0, "none was killed while it recorded");
 
     // The other run was not touched: it ends when it is told to, without any trouble.
     assert_eq!(left_behind(&bystander_run).len(), nodes);
@@ -260,6 +265,41 @@ fn heal_removes_what_a_run_left_on_a_proxy_that_outlives_it_and_says_what_it_did
     let (code, _, stderr) = heal(&[&run]);
     assert_eq!(code, 64, "there is nothing left of it");
     assert!(stderr.contains("nothing of it is left to heal"), "{stderr}");
+}
+
+#[test]
+fn a_number_that_belongs_to_another_process_now_and_a_folder_of_another_are_left_alone() {
+    let _turn = turn();
+    let out = tempfile::tempdir().expect("a folder");
+    let precious = out.path().join("precious");
+    std::fs::create_dir(&precious).expect("made");
+    let stranger = Background(
+        std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .expect("sleep runs"),
+    );
+    // The journal of a crashed run: its worker's number was given to the stranger since, and its data is not its own.
+    let state = support::state_home().join("fencepost/0badcafe");
+    std::fs::create_dir_all(&state).expect("made");
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("Linux");
+    let lines = [
+        serde_json::json!({"entry": "run", "run": "0badcafe", "harness": {"pid": 1, "start_time": 1}, "boot_id": boot.trim(), "data": precious}),
+        serde_json::json!({"entry": "node", "node": "w1", "process": {"pid": stranger.0.id(), "start_time": 1}}),
+    ];
+    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    std::fs::write(state.join("journal.jsonl"), text).expect("written");
+    let (code, stdout, stderr) = heal(&["0badcafe"]);
+    assert_eq!((code, stderr.as_str()), (0, ""), "{stdout}");
+    let told = format!(
+        "pid {} of w1 belongs to another process now: left alone",
+        stranger.0.id()
+    );
+    assert!(stdout.contains(&told), "{stdout}");
+    let mut stranger = stranger;
+    assert_eq!(stranger.0.try_wait().expect("ours"), None, "it lives");
+    assert!(precious.is_dir());
+    assert!(!state.exists(), "the journal is done with");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! Promises the words of the rules, each in one place: which lock an operation is about, which write a read saw,
 //! what was accepted and what refused. Judges nothing.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
@@ -113,8 +114,8 @@ impl<'a> Case<'a> {
         &self.history.operations[op]
     }
 
-    pub fn text(&self, name: Name) -> &'a str {
-        self.history.names.text(name)
+    pub fn text(&self, name: Name) -> Cow<'a, str> {
+        self.history.names.shown(name)
     }
 
     /// The lock that an operation names, or that guards its key as far as the file tells up to there.

@@ -199,7 +199,7 @@ fn finish(case: &Case<'_>, mut drafts: Vec<Draft>) -> Vec<Finding> {
             .position(|other| other.rule.name == root && other.lock == draft.lock)
     };
     let causes: Vec<_> = drafts.iter().map(position).collect();
-    let text = |name: Option<Name>| name.map(|name| case.text(name).to_owned());
+    let text = |name: Option<Name>| name.map(|name| case.history.names.text(name).to_owned());
     drafts
         .into_iter()
         .zip(causes)

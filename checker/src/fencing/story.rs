@@ -3,6 +3,8 @@
 //! Times are relative to the story's first event. A story is told from the operations of a witness and the faults
 //! around it; it decides nothing.
 
+use std::borrow::Cow;
+
 use crate::history::{
     FaultOutcome, FaultWindow, Function, History, Instant, Name, Operation, Outcome,
 };
@@ -144,8 +146,8 @@ impl Teller<'_> {
         }
     }
 
-    fn text(&self, name: Name) -> &str {
-        self.history.names.text(name)
+    fn text(&self, name: Name) -> Cow<'_, str> {
+        self.history.names.shown(name)
     }
 
     fn say(&self, scene: &Scene<'_>) -> String {
@@ -291,12 +293,13 @@ impl Teller<'_> {
         }
     }
 
-    fn client(&self, op: &Operation) -> &str {
+    fn client(&self, op: &Operation) -> Cow<'_, str> {
         self.text(op.client)
     }
 
-    fn lock(&self, op: &Operation) -> &str {
-        op.lock.map_or("(unnamed)", |lock| self.text(lock))
+    fn lock(&self, op: &Operation) -> Cow<'_, str> {
+        op.lock
+            .map_or(Cow::Borrowed("(unnamed)"), |lock| self.text(lock))
     }
 
     fn key(&self, op: &Operation) -> String {

@@ -1,5 +1,6 @@
 //! Interned names, so that operations are small and rules compare integers.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -36,6 +37,20 @@ impl Names {
     #[must_use]
     pub fn find(&self, text: &str) -> Option<Name> {
         self.by_text.get(text).copied()
+    }
+
+    /// The text of `name` for a sentence: what would break its line or steer a terminal is escaped.
+    ///
+    /// # Panics
+    /// When `name` comes from another history.
+    #[must_use]
+    pub fn shown(&self, name: Name) -> Cow<'_, str> {
+        let text = self.text(name);
+        if text.chars().any(char::is_control) {
+            Cow::Owned(text.escape_default().to_string())
+        } else {
+            Cow::Borrowed(text)
+        }
     }
 
     /// The text of `name`.

@@ -135,6 +135,7 @@ fn text(file: &str, history: &History, judgement: &Judgement, model: Model) -> S
         complain(format_args!("{file}: {warning}"));
     }
     let mut text = format!("{file}: {headline}\n");
+    text.push_str(&report::not_judged_text(judgement));
     for finding in &judgement.findings {
         text.push_str(&report::finding_text(finding));
         text.push('\n');

@@ -137,11 +137,18 @@ impl Orphan {
         self.entries.iter().filter_map(proxy).collect()
     }
 
+    /// The services' data: only a folder `data` in the folder of exactly this run is ever removed.
     fn data(&self) -> Option<PathBuf> {
-        self.entries.iter().find_map(|entry| match entry {
-            Entry::Run { data, .. } => data.clone(),
+        let data = self.entries.iter().find_map(|entry| match entry {
+            Entry::Run { run, data, .. } if *run == self.run => data.clone(),
             _ => None,
-        })
+        })?;
+        let of_run = data
+            .parent()?
+            .file_name()?
+            .to_str()?
+            .ends_with(&format!("-{}", self.run));
+        (data.file_name()? == "data" && of_run).then_some(data)
     }
 
     fn open_faults(&self) -> Vec<(u64, String, String)> {

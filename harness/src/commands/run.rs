@@ -1,5 +1,6 @@
 //! `fencepost run`: the main job.
 
+use std::io::Read;
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -120,6 +121,9 @@ fn order(arguments: &RunArguments) -> Result<Order, HarnessError> {
     })
 }
 
+/// The largest suite that is read, in bytes.
+const LARGEST_SUITE: u64 = 1 << 20;
+
 /// A built-in suite by its name, or a file.
 fn suite(name: &str) -> Result<Suite, HarnessError> {
     if let Some(suite) = built_in(name) {
@@ -134,10 +138,20 @@ fn suite(name: &str) -> Result<Suite, HarnessError> {
             known.join(", ")
         )));
     }
-    let text = std::fs::read_to_string(path).map_err(|source| HarnessError::Input {
+    let input = |source| HarnessError::Input {
         path: path.to_owned(),
         source,
-    })?;
+    };
+    let mut text = String::new();
+    let file = std::fs::File::open(path).map_err(input)?;
+    file.take(LARGEST_SUITE + 1)
+        .read_to_string(&mut text)
+        .map_err(input)?;
+    if text.len() as u64 > LARGEST_SUITE {
+        return Err(HarnessError::Usage(format!(
+            "{name}: larger than {LARGEST_SUITE} bytes: a suite is a small TOML file"
+        )));
+    }
     Ok(Suite::parse(&text, name)?)
 }
 
@@ -234,6 +248,8 @@ fn text(end: &RunEnd) -> String {
     lines.extend(judgement.findings.iter().map(report::finding_text));
     lines.push(String::new());
     lines.push(report::denominators(history, judgement));
+    let not_judged = report::not_judged_text(judgement);
+    lines.extend(not_judged.lines().map(str::to_owned));
     lines.extend(
         judgement
             .coverage

@@ -83,7 +83,7 @@ pub use plain::plain;
 use plots::PLOTS;
 use source::Source;
 use summary::Picture;
-pub use terminal::{denominators, finding_text};
+pub use terminal::{denominators, finding_text, not_judged_text};
 
 /// A file of the report.
 #[derive(Clone, Debug, Eq, PartialEq)]

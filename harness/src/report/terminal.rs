@@ -51,6 +51,15 @@ pub fn times(count: u64) -> String {
     }
 }
 
+/// Keys that were not judged exactly, or not to their end, one line each; empty where all were.
+#[must_use]
+pub fn not_judged_text(judgement: &Judgement) -> String {
+    let lines = judgement.stats.not_judged.iter();
+    lines
+        .map(|why| format!("not judged     {}\n", plain(why, 400)))
+        .collect()
+}
+
 /// How much was done, one line a thing, the words in a column of 15; without a last newline.
 #[must_use]
 pub fn denominators(history: &History, judgement: &Judgement) -> String {

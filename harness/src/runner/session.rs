@@ -132,10 +132,24 @@ pub async fn run(order: Order, interrupts: Interrupts) -> Result<RunEnd, Harness
         clock,
         Arc::clone(&tally),
     );
-    let mut stage = match set_up.await {
-        Ok(stage) => stage,
-        Err(error) => {
+    // What is under way is dropped by an interrupt, and its nodes die with it.
+    let set_up = tokio::select! {
+        done = set_up => Some(done),
+        () = interrupts.reach(1) => None,
+    };
+    let mut stage = match set_up {
+        Some(Ok(stage)) => stage,
+        stopped => {
             clear_failed(&order, &record, &journal, data.as_deref()).await;
+            stopwatch.next("judge", &mut record);
+            let Some(Err(error)) = stopped else {
+                record.ended_early =
+                    Some("by a signal during set-up; nothing was recorded".to_owned());
+                return save_unbegun(folder, record);
+            };
+            record.troubles.push(error.to_string());
+            // The error itself is what is told; that a report of it cannot be written adds nothing.
+            let _ = save_unbegun(folder, record);
             return Err(error);
         }
     };
@@ -150,6 +164,21 @@ pub async fn run(order: Order, interrupts: Interrupts) -> Result<RunEnd, Harness
     stopwatch.next("judge", &mut record);
     let (history, judgement) = judge_saved(&folder)?;
     stopwatch.next("report", &mut record);
+    save(&folder, &mut record, &history, &judgement);
+    Ok(RunEnd {
+        record,
+        history,
+        judgement,
+        folder,
+    })
+}
+
+/// Saves a run whose load never began, with its report: an empty recording, of which nothing can be said.
+fn save_unbegun(folder: RunFolder, mut record: RunRecord) -> Result<RunEnd, HarnessError> {
+    if !folder.history().exists() {
+        folder.write("history.jsonl", b"")?;
+    }
+    let (history, judgement) = judge_saved(&folder)?;
     save(&folder, &mut record, &history, &judgement);
     Ok(RunEnd {
         record,

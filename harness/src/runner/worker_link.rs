@@ -15,7 +15,7 @@ use crate::error::HarnessError;
 /// A longer line from a worker is an error, not a reason to fill the memory.
 const LINE_LIMIT: u64 = 1 << 20;
 
-/// More blank lines in a row are a flood.
+/// More lines in a row that say nothing are a flood.
 const BLANK_LIMIT: u32 = 1_000;
 
 /// What a worker's pipes tell the conductor.
@@ -128,7 +128,6 @@ async fn read_answers(
             }
             continue;
         }
-        blank = 0;
         let response: Response = match serde_json::from_slice(&line) {
             Ok(response) => response,
             Err(error) => {
@@ -142,8 +141,15 @@ async fn read_answers(
         };
         // An answer to the hello, which has no id of its own, is allowed and says nothing.
         if response.id == 0 {
+            blank += 1;
+            if blank > BLANK_LIMIT {
+                return format!(
+                    "answered id 0 {blank} times: one response to each request is right"
+                );
+            }
             continue;
         }
+        blank = 0;
         match recorder.complete(&response, worker) {
             Ok(true) => report(FromWorker::Answer(response)),
             Ok(false) => {}
