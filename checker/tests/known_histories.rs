@@ -21,7 +21,9 @@ fn folder(name: &str) -> Option<PathBuf> {
         .join("../../shared/histories")
         .join(name);
     if !folder.is_dir() {
-        println!("skipped: {} is not there", folder.display());
+        // Past the capture of the test runner, so that everybody sees it.
+        let told = format!("SKIPPED: {} is not there\n", folder.display());
+        let _ = std::io::Write::write_all(&mut std::io::stderr(), told.as_bytes());
         return None;
     }
     Some(folder)

@@ -283,7 +283,11 @@ fn a_full_disk_ends_the_run_with_what_it_has() {
         .arg(small.path())
         .output();
     if !mounted.is_ok_and(|mounted| mounted.status.success()) {
-        eprintln!("SKIPPED: a small file system cannot be mounted here; root can");
+        // Past the capture of the test runner, so that everybody sees it.
+        let _ = std::io::Write::write_all(
+            &mut std::io::stderr(),
+            b"SKIPPED: a small file system cannot be mounted here; root can\n",
+        );
         return;
     }
     let suite_folder = tempfile::tempdir().expect("a folder");

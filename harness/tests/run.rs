@@ -186,7 +186,11 @@ fn a_worker_of_ones_own_takes_part() {
         .output()
         .is_err()
     {
-        eprintln!("SKIPPED: there is no python3 here");
+        // Past the capture of the test runner, so that everybody sees it.
+        let _ = std::io::Write::write_all(
+            &mut std::io::stderr(),
+            b"SKIPPED: there is no python3 here\n",
+        );
         return;
     }
     let out = tempfile::tempdir().expect("a folder");
@@ -434,6 +438,55 @@ fn a_service_that_dies_by_itself_is_a_trouble_and_no_verdict() {
             .is_some_and(|trouble| trouble.starts_with("lock: ended by itself with signal: 9")),
         "{trouble}"
     );
+}
+
+#[test]
+fn a_child_that_shed_its_marker_and_left_its_session_does_not_outlive_the_run() {
+    let _turn = turn();
+    let out = tempfile::tempdir().expect("a folder");
+    let binary = env!("CARGO_BIN_EXE_fencepost");
+    let seconds = format!("6{}", std::process::id());
+    let more = format!(
+        "[worker]\ncommand = [\"sh\", \"-c\", \"setsid env -i sleep {seconds} & exec '{binary}' worker\"]\n"
+    );
+    let sleepers = || {
+        let processes = std::fs::read_dir("/proc").expect("a Linux machine");
+        let lines =
+            processes.filter_map(|entry| std::fs::read(entry.ok()?.path().join("cmdline")).ok());
+        let wanted = format!("sleep\0{seconds}\0");
+        lines.filter(|line| line == wanted.as_bytes()).count()
+    };
+    let suite = short_suite(out.path(), 2, &more);
+    let mut command = fencepost();
+    command
+        .arg("run")
+        .arg(&suite)
+        .args(["--json", "--out"])
+        .arg(out.path());
+    command.stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut run = Middle {
+        child: command.spawn().expect("it runs"),
+        folder: PathBuf::new(),
+    };
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while sleepers() < 5 {
+        assert!(Instant::now() < deadline, "a child of each of five workers");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let mut stdout = String::new();
+    run.child
+        .stdout
+        .take()
+        .expect("a pipe")
+        .read_to_string(&mut stdout)
+        .expect("UTF-8");
+    run.child.wait().expect("it ends");
+    assert_eq!(
+        only_json(&stdout)["troubles"],
+        Value::Array(Vec::new()),
+        "{stdout}"
+    );
+    assert_eq!(sleepers(), 0);
 }
 
 #[test]

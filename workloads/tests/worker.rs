@@ -659,7 +659,11 @@ fn the_example_worker_in_python_answers_the_same() {
         .stdout(Stdio::piped())
         .spawn();
     let Ok(mut python) = started else {
-        eprintln!("SKIPPED the_example_worker_in_python_answers_the_same: there is no python3");
+        // Past the capture of the test runner, so that everybody sees it.
+        let _ = std::io::Write::write_all(
+            &mut std::io::stderr(),
+            b"SKIPPED the_example_worker_in_python_answers_the_same: there is no python3\n",
+        );
         return;
     };
     let (lock, resource) = (StandIn::start(lock_script), StandIn::start(resource_script));

@@ -46,6 +46,19 @@ pub fn start_time(pid: i32) -> Option<u64> {
     rest.split_ascii_whitespace().nth(19)?.parse().ok()
 }
 
+/// The processes whose parent is `pid`, dead ones that nobody has waited for among them.
+#[must_use]
+pub fn children_of(pid: i32) -> Vec<i32> {
+    let parent = |child: i32| -> Option<i32> {
+        let text = fs::read_to_string(format!("/proc/{child}/stat")).ok()?;
+        let rest = &text[text.rfind(')')? + 1..];
+        rest.split_ascii_whitespace().nth(1)?.parse().ok()
+    };
+    processes()
+        .filter(|&child| parent(child) == Some(pid))
+        .collect()
+}
+
 /// Which boot of the machine this is.
 #[must_use]
 pub fn boot_id() -> String {
