@@ -69,7 +69,10 @@ async fn read(
     State(service): State<Service>,
     Key(key): Key,
 ) -> Result<Json<answer::Value>, Failure> {
-    let record = on_store(&service, move |store| store.record(&key)).await?;
+    let record = match service.store.recent(&key) {
+        Some(record) => Some(record),
+        None => on_store(&service, move |store| store.record(&key)).await?,
+    };
     Ok(Json(match record {
         Some(record) => answer::Value {
             value: Some(record.value),

@@ -20,7 +20,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use reqwest::{Client, RequestBuilder, Response, StatusCode, redirect, retry};
+use reqwest::{Client, RequestBuilder, Response, StatusCode, Url, redirect, retry};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -40,8 +40,8 @@ const IDLE_CONNECTIONS: usize = 2;
 #[derive(Debug)]
 pub(crate) struct Service {
     connections: Client,
-    /// `http://host:port`
-    base: String,
+    /// `http://host:port/`
+    base: Url,
     timeout: Duration,
 }
 
@@ -54,11 +54,13 @@ impl Service {
             message,
         };
         let base = format!("http://{}", endpoint.address);
-        match reqwest::Url::parse(&base) {
-            Ok(url) if url.path() == "/" && url.query().is_none() && url.fragment().is_none() => {}
+        let base = match Url::parse(&base) {
+            Ok(url) if url.path() == "/" && url.query().is_none() && url.fragment().is_none() => {
+                url
+            }
             Ok(_) => return Err(unusable("host:port is right".to_owned())),
             Err(error) => return Err(unusable(error.to_string())),
-        }
+        };
         let connections = Client::builder()
             .no_proxy()
             .http1_only()
@@ -99,8 +101,11 @@ impl Service {
         self.connections.post(self.at(path))
     }
 
-    fn at(&self, path: &str) -> String {
-        [&self.base, path].concat()
+    /// The host was looked at once; `path` is made of segments that need no more escaping.
+    fn at(&self, path: &str) -> Url {
+        let mut url = self.base.clone();
+        url.set_path(path);
+        url
     }
 }
 
