@@ -173,6 +173,23 @@ impl Store {
         })
     }
 
+    /// Shows readers a record that is on no disk. Only a planted defect does.
+    pub(crate) fn show(&self, key: &str, record: &Record) {
+        let mut recent = self.recent.write().unwrap_or_else(PoisonError::into_inner);
+        recent.add(key.to_owned(), record.clone());
+    }
+
+    /// Sets every mark to 0 and keeps the values. Only a planted defect does.
+    pub(crate) fn forget_marks(&self) -> Result<(), redb::Error> {
+        let (marks, _) = self.marks(usize::MAX)?;
+        self.transaction(|records| {
+            for mark in &marks {
+                records.forget(&mark.key)?;
+            }
+            Ok(())
+        })
+    }
+
     /// The first `limit` keys in byte order, and whether there are more. Blocks on disk reads.
     pub(crate) fn marks(&self, limit: usize) -> Result<(Vec<Mark>, bool), redb::Error> {
         let _settled = self
@@ -267,6 +284,18 @@ impl Records<'_> {
         Ok(self.table.len()?)
     }
 
+    /// Sets the mark of `key` to 0 and keeps its value.
+    fn forget(&mut self, key: &str) -> Result<(), redb::Error> {
+        let kept = self.table.get(key)?.map(|record| {
+            let (_, token, value) = record.value();
+            (token, value.to_owned())
+        });
+        match kept {
+            Some((token, value)) => self.put(key, 0, token, &value),
+            None => Ok(()),
+        }
+    }
+
     /// Replaces the record of `key`.
     pub(crate) fn put(
         &mut self,
@@ -353,6 +382,18 @@ mod tests {
             reopened.record("a").expect("a readable store"),
             Some(expected)
         );
+    }
+
+    #[test]
+    fn forgotten_marks_leave_their_values() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let store = Store::open(directory.path()).expect("a new store");
+        store
+            .transaction(|records| records.put("a", 9, 9, "v"))
+            .expect("a commit");
+        store.forget_marks().expect("a commit");
+        let record = store.record("a").expect("readable").expect("kept");
+        assert_eq!((record.high_water, record.value.as_str()), (0, "v"));
     }
 
     #[test]
