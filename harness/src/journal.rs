@@ -18,12 +18,13 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::error::HarnessError;
+use crate::guardian::guardian;
 use crate::targets::proc;
 
 const FILE: &str = "journal.jsonl";
 /// Its name until it is locked and says whose it is.
 const UNBORN: &str = ".journal.jsonl";
-/// How long a lock may outlive its harness.
+/// How long a lock may outlive its harness, and a guardian may take to end what that left.
 const ORPHANED_WITHIN: Duration = Duration::from_secs(5);
 
 /// A line of a journal.
@@ -36,10 +37,18 @@ pub enum Entry {
         run: String,
         /// The harness.
         harness: Process,
+        /// Its guardian, which ends what a killed harness leaves running; none if it runs in somebody's test.
+        #[serde(default)]
+        guardian: Option<Process>,
         /// The machine's boot: after another one no process of the run can be left.
         boot_id: String,
         /// The services' data, unless it is to be kept.
         data: Option<PathBuf>,
+    },
+    /// The run has come to a phase.
+    Phase {
+        /// Its name, as the progress line has it.
+        name: String,
     },
     /// A node was started.
     Node {
@@ -128,6 +137,7 @@ impl Journal {
                 pid: harness,
                 start_time: 0,
             }),
+            guardian: guardian(),
             boot_id: proc::boot_id(),
             data: data.map(|data| std::path::absolute(data).unwrap_or_else(|_| data.to_owned())),
         })?;
@@ -255,13 +265,18 @@ pub fn find(state: &Path, run: &str) -> io::Result<Found> {
             Err(TryLockError::Error(error)) => return Err(error),
             Err(TryLockError::WouldBlock) => {}
         }
-        // A child of the harness that was just being born has the lock until it becomes its program or dies.
+        // A child of the harness that was just being born has the lock until it becomes its program or dies. A harness
+        // whose guardian is gone has it until it has ended what it started.
         if harness_lives(&entries(path)?) || Instant::now() > deadline {
             return Ok(Found::Alive(run.to_owned()));
         }
         std::thread::sleep(Duration::from_millis(2));
     }
     let entries = entries(path)?;
+    // What carries no marker only the guardian can end: nothing is healed before it has.
+    while guardian_of(&entries).is_some_and(lives) && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(2));
+    }
     Ok(Found::Orphan(Orphan {
         run: run.to_owned(),
         entries,
@@ -279,15 +294,25 @@ fn entries(path: &Path) -> io::Result<Vec<Entry>> {
         .collect())
 }
 
-/// Whether the harness that wrote them lives; also if it has not come to write its name yet.
+/// Whether the harness that wrote them lives, with its guardian if it has one; also if it has not come to write its
+/// name yet.
 fn harness_lives(entries: &[Entry]) -> bool {
     let harness = entries.iter().find_map(|entry| match entry {
         Entry::Run { harness, .. } => Some(*harness),
         _ => None,
     });
-    harness.is_none_or(|harness| {
-        Process::now(harness.pid) == Some(harness) && proc::is_alive(harness.pid)
+    harness.is_none_or(lives) && guardian_of(entries).is_none_or(lives)
+}
+
+fn guardian_of(entries: &[Entry]) -> Option<Process> {
+    entries.iter().find_map(|entry| match entry {
+        Entry::Run { guardian, .. } => *guardian,
+        _ => None,
     })
+}
+
+fn lives(process: Process) -> bool {
+    Process::now(process.pid) == Some(process) && proc::is_alive(process.pid)
 }
 
 #[cfg(test)]

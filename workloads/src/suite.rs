@@ -14,7 +14,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use built_in::{BUILT_IN, BuiltIn, built_in};
-pub use error::SuiteError;
+pub use error::{Misfit, SuiteError};
 pub use fault::{FAULT_KINDS, Fault, FaultKind, Link, On};
 pub use length::{Length, Span};
 
@@ -368,11 +368,16 @@ impl Suite {
     /// # Errors
     /// When the text is no TOML, has an unknown key, or holds a value that is out of range.
     pub fn parse(text: &str, origin: &str) -> Result<Self, SuiteError> {
-        let suite: Self =
-            toml::from_str(text).map_err(|error| SuiteError::from_toml(&error, text, origin))?;
+        let suite: Self = toml::from_str(text).map_err(|error| {
+            // A fault whose parts do not fit each other is blamed as a whole; which key it is, the fault says itself.
+            match fault::first_misfit(text) {
+                Some(misfit) => SuiteError::of_misfit(&misfit, text, origin),
+                None => SuiteError::from_toml(&error, text, origin),
+            }
+        })?;
         suite
             .consistent()
-            .map_err(|(field, message)| SuiteError::in_field(origin, field, message))?;
+            .map_err(|misfit| SuiteError::of_misfit(&misfit, text, origin))?;
         Ok(suite)
     }
 
@@ -380,11 +385,12 @@ impl Suite {
     ///
     /// # Errors
     /// The field and what would be right.
-    pub fn consistent(&self) -> Result<(), (&'static str, String)> {
+    pub fn consistent(&self) -> Result<(), Misfit> {
         let (clients, locks) = (self.run.clients.0, self.workload.locks.0);
         if locks > clients {
-            return Err((
-                "workload.locks",
+            // Where the suite does not say how many locks there are, its clients are what it said too few of.
+            return Err(Misfit::between(
+                &["workload.locks", "run.clients"],
                 format!(
                     "{locks} locks for {clients} clients: at most one lock for each client is right"
                 ),
@@ -394,17 +400,20 @@ impl Suite {
         let stranger = self
             .fault
             .iter()
-            .find(|fault| matches!(fault.on, Some(On::Node(number)) if number > workers));
-        if let Some(Fault { on: Some(on), .. }) = stranger {
+            .position(|fault| matches!(fault.on, Some(On::Node(number)) if number > workers));
+        if let Some(position) = stranger
+            && let Some(on) = &self.fault[position].on
+        {
             let on = on.name();
-            return Err((
-                "fault.on",
+            return Err(Misfit::in_fault(
+                position,
+                "on",
                 format!("there is no {on} among {workers} workers: w1 to w{workers} is right"),
             ));
         }
         if self.worker.command.first().is_some_and(String::is_empty) {
-            return Err((
-                "worker.command",
+            return Err(Misfit::between(
+                &["worker.command"],
                 "the program's name is empty: [\"python3\", \"my_worker.py\"] is an example"
                     .to_owned(),
             ));
@@ -471,7 +480,31 @@ mod tests {
             ),
             (
                 "[workload]\nlocks = 11\n",
-                "my.toml: workload.locks: 11 locks for 10 clients: at most one lock for each client is right",
+                "my.toml, line 2: `locks = 11`: workload.locks: 11 locks for 10 clients: at most one lock for each client is right",
+            ),
+            (
+                "name = \"few\"\n[run]\nworkers = 2\nclients = 3\n",
+                "my.toml, line 4: `clients = 3`: run.clients: 4 locks for 3 clients: at most one lock for each client is right",
+            ),
+            (
+                "[run]\nworkers = 2\n[[fault]]\nkind = \"zombie\"\n[[fault]]\nkind = \"pause\"\nevery = \"2s\"\non = \"w3\"\n",
+                "my.toml, line 8: `on = \"w3\"`: fault.on: there is no w3 among 2 workers: w1 to w2 is right",
+            ),
+            (
+                "[worker]\ntimeout = \"1s\"\ncommand = [\n  \"\",\n]\n",
+                "my.toml, line 3: `command = [`: worker.command: the program's name is empty: [\"python3\", \"my_worker.py\"] is an example",
+            ),
+            (
+                "[[fault]]\nkind = \"zombie\"\non = \"worker\"\n",
+                "my.toml, line 3: `on = \"worker\"`: fault.on: a zombie fault takes no `on`",
+            ),
+            (
+                "fault = [{ kind = \"zombie\" },\n  { kind = \"hole\", delay = \"1s\" }]\n",
+                "my.toml, line 2: `{ kind = \"hole\", delay = \"1s\" }]`: fault.delay: a hole fault takes no `delay`: only latency does",
+            ),
+            (
+                "[[fault]]\nkind = \"kill\"\nevery = \"3s\"\non = \"worker\"\n",
+                "my.toml, line 4: `on = \"worker\"`: fault.on: a kill fault on \"worker\" cannot be done: \"lock\" or \"resource\" is right",
             ),
         ];
         for (text, message) in cases {

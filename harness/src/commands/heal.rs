@@ -15,6 +15,7 @@ use crate::cli::HealArguments;
 use crate::error::{EXIT_FAILURE, HarnessError};
 use crate::journal::{Entry, Found, Orphan, Process, find, runs, state_folder};
 use crate::proxies::{Cause, Proxies};
+use crate::runtime;
 use crate::targets::proc;
 use crate::terminal::{complain, say};
 
@@ -227,13 +228,7 @@ fn remove_proxies(
     if proxies.is_empty() {
         return Ok(Vec::new());
     }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|source| HarnessError::System {
-            what: "start a runtime",
-            source,
-        })?;
+    let runtime = runtime::on_this_thread()?;
     let servers: BTreeSet<SocketAddr> = proxies.iter().map(|(api, _)| *api).collect();
     let mut left = Vec::new();
     for api in servers {

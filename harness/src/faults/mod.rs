@@ -23,3 +23,4 @@ mod zombie;
 
 pub use nemesis::{Means, Nemesis};
 pub use plan::{labels, plan};
+pub use probe::{Passage, probe};

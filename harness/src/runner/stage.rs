@@ -1,6 +1,6 @@
 //! What a run stands on: its nodes, links, history and conductor, from set-up to take-down.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -20,17 +20,19 @@ use super::interrupts::Interrupts;
 use super::recorder::{Recorder, Writer};
 use super::session::Order;
 use super::tally::Tally;
-use super::worker_link::WorkerLink;
+use super::worker_link::{self, WorkerLink};
 use crate::clock::RunClock;
 use crate::error::HarnessError;
 use crate::faults::{self, Means, Nemesis};
 use crate::journal::{Entry, Journal};
 use crate::proxies::{Cause, Proxies};
 use crate::run_record::RunRecord;
-use crate::targets::{LocalPlan, LocalTarget, Ports, Service, proc};
+use crate::targets::{LocalPlan, LocalTarget, LogKeeper, Ports, Service, proc};
 
 /// How much longer than their own timeouts the workers' open operations may take after the load before they are given up.
 const SETTLE_SLACK: Duration = Duration::from_secs(1);
+/// How long a worker whose pipe is closed may take until its exit status is known.
+const ENDS_WITHIN: Duration = Duration::from_millis(500);
 /// How long the final reads may take.
 const READ_WITHIN: Duration = Duration::from_secs(10);
 
@@ -46,8 +48,12 @@ pub(super) struct Stage {
     journal: Arc<Journal>,
     tally: Arc<Tally>,
     folder: RunFolder,
+    /// Services and proxies that died although no fault killed them, each told once.
+    dead: BTreeSet<String>,
     // Held, not read: a claim keeps a port for a service that is down.
     _ports: Ports,
+    // Held, not read: logs stay small for as long as nodes write them.
+    _logs: LogKeeper,
 }
 
 impl Stage {
@@ -63,6 +69,7 @@ impl Stage {
         let suite = &order.suite;
         let roster = Roster::of(suite);
         let mut ports = Ports::new(Seed(u64::from(std::process::id())).stream(&record.run));
+        let logs = LogKeeper::start(folder.path().join("logs"))?;
         let local = LocalPlan {
             run: &record.run,
             folder: folder.path(),
@@ -99,6 +106,8 @@ impl Stage {
             rate: suite.run.rate,
             stream: order.seed.stream("conductor"),
             inbox,
+            tally: Arc::clone(&tally),
+            timeout: suite.worker.timeout.0,
         });
         Ok(Self {
             clock,
@@ -111,7 +120,9 @@ impl Stage {
             journal,
             tally,
             folder: folder.clone(),
+            dead: BTreeSet::new(),
             _ports: ports,
+            _logs: logs,
         })
     }
 
@@ -138,7 +149,11 @@ impl Stage {
             busy: Mutex::default(),
             trouble,
         });
-        let (lost_worker, watched) = (means.trouble.clone(), Arc::clone(&means));
+        let lost_worker = means.trouble.clone();
+        let watched = Watched {
+            target: Arc::clone(&self.target),
+            means: Some(Arc::clone(&means)),
+        };
         let mut nemesis = tokio::spawn(Nemesis::new(means, &record.plan, &order.suite).run());
         let ends = self.clock.now() + order.suite.run.time_limit.0;
         let (clock, recorder, tally) = (
@@ -147,6 +162,7 @@ impl Stage {
             Arc::clone(&self.tally),
         );
         let (history, fail_fast) = (self.folder.history(), order.fail_fast);
+        let (journal, dead) = (Arc::clone(&self.journal), &mut self.dead);
         let end = async {
             tokio::select! {
                 () = tokio::time::sleep_until(clock.instant(ends)) => {}
@@ -158,15 +174,22 @@ impl Stage {
                 }
                 trouble = troubles.recv() => record.troubles.extend(trouble),
                 error = disk_trouble(&recorder) => record.troubles.push(error),
-                died = unplanned_death(&watched) => record.troubles.push(died),
+                died = watched.unplanned_death(dead) => record.troubles.push(died),
             }
             tally.enter("heal");
+            // As with every phase: it says how far a run came that was killed.
+            let _ = journal.write(&Entry::Phase {
+                name: "heal".to_owned(),
+            });
             // The nemesis holds a receiver until it has undone everything.
             let _ = stop.send(true);
-            let healed = tokio::select! {
-                healed = &mut nemesis => Some(healed),
-                // What is still stopped is killed when everything is taken down.
-                () = interrupts.reach(2) => None,
+            let healed = loop {
+                tokio::select! {
+                    healed = &mut nemesis => break Some(healed),
+                    // What is still stopped is killed when everything is taken down.
+                    () = interrupts.reach(2) => break None,
+                    died = watched.unplanned_death(dead) => record.troubles.push(died),
+                }
             };
             match healed {
                 Some(Ok(())) => {}
@@ -180,36 +203,61 @@ impl Stage {
         tokio::pin!(end);
         while let Err(lost) = self.conductor.load(&mut end).await {
             // The receiver lives in `end`, which has not completed.
-            let _ = lost_worker.send(words_of(&lost, &self.target));
+            let _ = lost_worker.send(words_of(&lost, &self.target).await);
         }
     }
 
-    /// Lets open operations end, then reads every key. A second signal cuts both short.
-    pub(super) async fn settle(&mut self, order: &Order, interrupts: &Interrupts) {
-        let suite = &order.suite;
-        let within = suite.worker.timeout.0 + SETTLE_SLACK;
-        let cut_short = tokio::select! {
-            () = self.conductor.settle(within) => false,
-            () = interrupts.reach(2) => true,
+    /// Lets open operations end. A second signal cuts that short.
+    pub(super) async fn settle(
+        &mut self,
+        order: &Order,
+        record: &mut RunRecord,
+        interrupts: &Interrupts,
+    ) {
+        let within = order.suite.worker.timeout.0 + SETTLE_SLACK;
+        let watched = Watched::after_the_faults(&self.target);
+        let cut_short = {
+            let settled = self.conductor.settle(within);
+            tokio::pin!(settled);
+            loop {
+                tokio::select! {
+                    () = &mut settled => break false,
+                    () = interrupts.reach(2) => break true,
+                    died = watched.unplanned_death(&mut self.dead) => record.troubles.push(died),
+                }
+            }
         };
         if cut_short {
             self.conductor.settle(Duration::ZERO).await;
         }
     }
 
-    /// Reads every key once more.
+    /// Reads every key once more. A second signal cuts it short, and so does the death of what is read from.
     pub(super) async fn final_reads(&mut self, record: &mut RunRecord, interrupts: &Interrupts) {
-        let unread = tokio::select! {
-            unread = self.conductor.final_reads(READ_WITHIN) => unread,
-            () = interrupts.reach(2) => {
-                record.troubles.push("the final reads were cut short by a second signal".to_owned());
-                Vec::new()
+        let watched = Watched::after_the_faults(&self.target);
+        let unread = {
+            let reads = self.conductor.final_reads(READ_WITHIN);
+            tokio::pin!(reads);
+            loop {
+                if self.dead.iter().any(|name| name != Service::Lock.name()) {
+                    record
+                        .troubles
+                        .push("the final reads were cut short: nothing answers them".to_owned());
+                    break Vec::new();
+                }
+                tokio::select! {
+                    unread = &mut reads => break unread,
+                    () = interrupts.reach(2) => {
+                        record.troubles.push("the final reads were cut short by a second signal".to_owned());
+                        break Vec::new();
+                    }
+                    died = watched.unplanned_death(&mut self.dead) => record.troubles.push(died),
+                }
             }
         };
-        let lost = self.conductor.lost();
-        record
-            .troubles
-            .extend(lost.map(|lost| words_of(&lost, &self.target)));
+        while let Some(lost) = self.conductor.lost() {
+            record.troubles.push(words_of(&lost, &self.target).await);
+        }
         if !unread.is_empty() {
             record
                 .troubles
@@ -367,29 +415,64 @@ fn start_workers(
     Ok(links)
 }
 
-/// What happened to a worker, with the last line of its log.
-fn words_of(lost: &WorkerLost, target: &LocalTarget) -> String {
-    let WorkerLost { worker, why } = lost;
-    format!("{worker}: {why}{}", target.last_words(worker))
+/// What happened to a worker: how it ended, if it has, and the last line of its log.
+async fn words_of(lost: &WorkerLost, target: &LocalTarget) -> String {
+    let WorkerLost { index, worker, why } = lost;
+    let node = target.worker(*index);
+    let ended = || node.lock().ok().and_then(|mut node| node.ended());
+    let mut status = ended();
+    if why == worker_link::CLOSED {
+        // Its pipes close a moment before it can be waited for.
+        let deadline = tokio::time::Instant::now() + ENDS_WITHIN;
+        while status.is_none() && tokio::time::Instant::now() < deadline {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            status = ended();
+        }
+    }
+    let how = match status {
+        Some(status) => format!(" and ended with {status}"),
+        None => String::new(),
+    };
+    format!("{worker}: {why}{how}{}", target.last_words(worker))
 }
 
-/// Completes when a service or the proxy died and no fault had killed it.
-async fn unplanned_death(means: &Means) -> String {
-    loop {
-        for (name, node) in means.target.standing() {
-            let free = || !means.busy_nodes().contains(name);
-            let ended = || node.lock().ok().and_then(|mut node| node.ended());
-            // Asked twice round the question whether a fault has it: a restart may have come in between.
-            if let Some(status) = ended()
-                && free()
-                && ended().is_some()
-                && free()
-            {
-                let words = means.target.last_words(name);
-                return format!("{name}: ended by itself with {status}{words}");
-            }
+/// The nodes that stand as long as the run, watched for a death that no fault asked for.
+struct Watched {
+    target: Arc<LocalTarget>,
+    /// What is being done to nodes, while anything is.
+    means: Option<Arc<Means>>,
+}
+
+impl Watched {
+    fn after_the_faults(target: &Arc<LocalTarget>) -> Self {
+        Self {
+            target: Arc::clone(target),
+            means: None,
         }
-        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+
+    /// Completes when a service or the proxy has died and no fault had killed it; each is told once, and is in `dead`
+    /// from then on.
+    async fn unplanned_death(&self, dead: &mut BTreeSet<String>) -> String {
+        loop {
+            for (name, node) in self.target.standing() {
+                let busy = |means: &Arc<Means>| means.busy_nodes().contains(name);
+                let free = || !self.means.as_ref().is_some_and(busy);
+                let ended = || node.lock().ok().and_then(|mut node| node.ended());
+                // Asked twice round the question whether a fault has it: a restart may have come in between.
+                if !dead.contains(name)
+                    && let Some(status) = ended()
+                    && free()
+                    && ended().is_some()
+                    && free()
+                {
+                    dead.insert(name.to_owned());
+                    let words = self.target.last_words(name);
+                    return format!("{name}: ended by itself with {status}{words}");
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
     }
 }
 

@@ -1,19 +1,17 @@
 //! The local target: every node a process of this machine, on loopback, started from the one binary.
 
+use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use super::{Node, NodeCommand, Ports, Spawner, proc};
+use super::{Node, NodeCommand, Ports, Spawner, adopt_orphans, kill_children};
 use crate::error::HarnessError;
 use crate::journal::{Entry, Journal, Process};
 
 /// How long a service may take from its start until it answers.
 const READY_WITHIN: Duration = Duration::from_secs(10);
-
-/// How long what was adopted may outlive SIGKILL.
-const ADOPTED_WITHIN: Duration = Duration::from_secs(2);
 
 /// One of the two services under test.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -97,10 +95,7 @@ impl LocalTarget {
     /// When a folder cannot be made, no port is free, or a node does not come up in time.
     pub async fn bring_up(plan: LocalPlan<'_>, ports: &mut Ports) -> Result<Self, HarnessError> {
         // What a worker's children leave behind becomes ours, marked or not, and is killed at the take-down.
-        nix::sys::prctl::set_child_subreaper(true).map_err(|error| HarnessError::System {
-            what: "adopt what nodes leave behind",
-            source: error.into(),
-        })?;
+        adopt_orphans()?;
         let executable = std::env::current_exe().map_err(|source| HarnessError::System {
             what: "find the running program",
             source,
@@ -332,7 +327,8 @@ impl LocalTarget {
             node.kill()
         });
         let mut left: Vec<String> = killed.filter_map(Result::err).collect();
-        left.extend(kill_adopted());
+        // Every node is dead and waited for: what has this process for its parent was left behind by one.
+        left.extend(kill_children(&HashSet::new()));
         let data = self.folder.join("data");
         if !keep_data
             && data.exists()
@@ -341,29 +337,6 @@ impl LocalTarget {
             left.push(format!("{}: {error}", data.display()));
         }
         left
-    }
-}
-
-/// Kills what has become a child of the harness because its parent, a node, is gone. Every node is dead and waited for
-/// when this is called, so whatever has this process for its parent was left behind by one.
-fn kill_adopted() -> Vec<String> {
-    let harness = nix::unistd::getpid().as_raw();
-    let deadline = Instant::now() + ADOPTED_WITHIN;
-    loop {
-        let adopted = proc::children_of(harness);
-        if adopted.is_empty() {
-            return Vec::new();
-        }
-        if Instant::now() > deadline {
-            let tell = |pid: &i32| format!("pid {pid}, left behind by a node, outlived SIGKILL");
-            return adopted.iter().map(tell).collect();
-        }
-        for pid in adopted.into_iter().map(nix::unistd::Pid::from_raw) {
-            // Gone already, or waited for by nobody else: both are what is wanted.
-            let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL);
-            let _ = nix::sys::wait::waitpid(pid, Some(nix::sys::wait::WaitPidFlag::WNOHANG));
-        }
-        std::thread::sleep(Duration::from_millis(1));
     }
 }
 

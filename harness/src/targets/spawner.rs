@@ -8,13 +8,21 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
+use std::sync::{Mutex, PoisonError, mpsc};
 
 use nix::sys::{prctl, signal::Signal};
 use nix::unistd::{Pid, getpid, getppid, setsid};
 
 use super::proc::MARKER;
 use crate::error::HarnessError;
+
+/// Held while a node is being started.
+static DOOR: Mutex<()> = Mutex::new(());
+
+/// Waits for a node that is being started, and lets no other be started by this process any more.
+pub fn start_nothing_more() {
+    std::mem::forget(DOOR.lock().unwrap_or_else(PoisonError::into_inner));
+}
 
 /// What to start.
 #[derive(Clone, Debug)]
@@ -74,6 +82,7 @@ impl Spawner {
 }
 
 fn spawn(node: &NodeCommand) -> std::io::Result<Child> {
+    let _door = DOOR.lock().unwrap_or_else(PoisonError::into_inner);
     let log = std::fs::OpenOptions::new()
         .create(true)
         .append(true)

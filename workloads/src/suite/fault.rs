@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Length, Span};
+use super::{Length, Misfit, Span};
 
 /// One entry of the fault plan.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -39,10 +39,37 @@ struct Written {
     delay: Option<Length>,
 }
 
-impl TryFrom<Written> for Fault {
-    type Error = String;
+/// A key of a fault that does not fit its kind, and what would be right.
+pub(super) struct Unfit {
+    key: &'static str,
+    message: String,
+}
 
-    fn try_from(written: Written) -> Result<Self, String> {
+impl std::fmt::Display for Unfit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+/// The first fault of a suite's text whose parts do not fit each other, if every fault can be read by itself.
+pub(super) fn first_misfit(text: &str) -> Option<Misfit> {
+    #[derive(Deserialize)]
+    struct Faults {
+        fault: Vec<Written>,
+    }
+    let faults: Faults = toml::from_str(text).ok()?;
+    let mut faults = faults.fault.into_iter().enumerate();
+    faults.find_map(|(position, written)| {
+        let unfit = Fault::try_from(written).err()?;
+        Some(Misfit::in_fault(position, unfit.key, unfit.message))
+    })
+}
+
+impl TryFrom<Written> for Fault {
+    type Error = Unfit;
+
+    fn try_from(written: Written) -> Result<Self, Unfit> {
+        let unfit = |key, message| Err(Unfit { key, message });
         let Written {
             kind,
             on,
@@ -58,15 +85,16 @@ impl TryFrom<Written> for Fault {
             FaultKind::Hole | FaultKind::LostReply | FaultKind::Latency => (false, true),
         };
         if on.is_some() && !takes_on {
-            return Err(format!("a {name} fault takes no `on`"));
+            return unfit("on", format!("a {name} fault takes no `on`"));
         }
         if link.is_some() && !takes_link {
-            return Err(format!("a {name} fault takes no `link`"));
+            return unfit("link", format!("a {name} fault takes no `link`"));
         }
         if delay.is_some() && kind != FaultKind::Latency {
-            return Err(format!(
-                "a {name} fault takes no `delay`: only latency does"
-            ));
+            return unfit(
+                "delay",
+                format!("a {name} fault takes no `delay`: only latency does"),
+            );
         }
         let on = match (kind, on) {
             (FaultKind::Pause, on) => Some(on.unwrap_or(On::Worker)),
@@ -74,10 +102,13 @@ impl TryFrom<Written> for Fault {
                 Some(on.unwrap_or(On::Resource))
             }
             (FaultKind::Kill, Some(other)) => {
-                return Err(format!(
-                    "a kill fault on {:?} cannot be done: \"lock\" or \"resource\" is right",
-                    other.name()
-                ));
+                return unfit(
+                    "on",
+                    format!(
+                        "a kill fault on {:?} cannot be done: \"lock\" or \"resource\" is right",
+                        other.name()
+                    ),
+                );
             }
             (_, on) => on,
         };
