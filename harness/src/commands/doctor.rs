@@ -114,17 +114,14 @@ fn ports() -> Result<String, String> {
 fn stop_and_go() -> Result<String, String> {
     let marker = format!("doctor-{}/sleep", std::process::id());
     let command = NodeCommand {
-        program: "sleep".into(),
         arguments: vec!["60".into()],
-        marker: marker.clone(),
-        log: "/dev/null".into(),
-        piped: false,
+        ..NodeCommand::new("sleep".as_ref(), marker, "/dev/null".into())
     };
     let spawner = Spawner::start().map_err(|error| error.to_string())?;
     let child = spawner
-        .spawn(command)
+        .spawn(command.clone())
         .map_err(|error| format!("`sleep` cannot be started: {error}"))?;
-    let mut node = Node::new(marker, child);
+    let mut node = Node::of(&command, child);
     let seen = node.stop().and_then(|seen| node.resume().map(|_| seen));
     node.kill()?;
     seen.map_err(|why| {

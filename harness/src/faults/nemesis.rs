@@ -17,7 +17,7 @@ use crate::run_record::PlannedFault;
 use crate::runner::conductor::{Message, Wish};
 use crate::runner::recorder::Recorder;
 use crate::runner::tally::Tally;
-use crate::targets::{LocalTarget, SharedNode};
+use crate::targets::{LocalTarget, SharedNode, Wire};
 
 /// What faults need to be done, and to be seen to be done. Shared by all of them.
 pub struct Means {
@@ -31,6 +31,8 @@ pub struct Means {
     pub target: Arc<LocalTarget>,
     /// The fault proxy.
     pub proxies: Proxies,
+    /// Every link and its proxies.
+    pub wires: Arc<[Wire]>,
     /// To the conductor.
     pub conductor: mpsc::UnboundedSender<Message>,
     /// True once everything is to end.

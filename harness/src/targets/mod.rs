@@ -3,6 +3,8 @@
 //! | file | noun |
 //! |---|---|
 //! | `local.rs` | processes of this machine, on loopback |
+//! | `systems/` | the systems under test that it starts, one file a system |
+//! | `wires.rs` | every link of a run and the proxies that it is made of |
 //! | `node.rs` | one node: a process that leads a session of its own |
 //! | `spawner.rs` | the one OS thread that starts every node |
 //! | `ports.rs` | loopback ports claimed for a run |
@@ -13,8 +15,11 @@ mod node;
 mod ports;
 pub mod proc;
 mod spawner;
+pub mod systems;
+mod wires;
 
 pub use local::{LocalPlan, LocalTarget, Service, SharedNode};
 pub use node::Node;
 pub use ports::Ports;
-pub use spawner::{NodeCommand, Spawner};
+pub use spawner::{NodeCommand, Owner, Spawner};
+pub use wires::{PEERS, Wire, link_of};

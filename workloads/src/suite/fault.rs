@@ -70,12 +70,12 @@ impl TryFrom<Written> for Fault {
         }
         let on = match (kind, on) {
             (FaultKind::Pause, on) => Some(on.unwrap_or(On::Worker)),
-            (FaultKind::Kill, on @ (None | Some(On::Lock | On::Resource))) => {
+            (FaultKind::Kill, on @ (None | Some(On::Lock | On::Resource | On::Leader))) => {
                 Some(on.unwrap_or(On::Resource))
             }
             (FaultKind::Kill, Some(other)) => {
                 return Err(format!(
-                    "a kill fault on {:?} cannot be done: \"lock\" or \"resource\" is right",
+                    "a kill fault on {:?} cannot be done: \"lock\", \"resource\" or \"leader\" is right",
                     other.name()
                 ));
             }
@@ -188,6 +188,8 @@ pub enum On {
     Lock,
     /// The fenced resource.
     Resource,
+    /// The node that leads its system then, where there is such a thing.
+    Leader,
     /// One worker by its name, `w1` and up.
     Node(u32),
 }
@@ -201,6 +203,7 @@ impl On {
             Self::Holder => "holder".to_owned(),
             Self::Lock => "lock".to_owned(),
             Self::Resource => "resource".to_owned(),
+            Self::Leader => "leader".to_owned(),
             Self::Node(number) => format!("w{number}"),
         }
     }
@@ -220,17 +223,18 @@ impl<'de> Deserialize<'de> for On {
             "holder" => Ok(Self::Holder),
             "lock" => Ok(Self::Lock),
             "resource" => Ok(Self::Resource),
+            "leader" => Ok(Self::Leader),
             other => other
                 .strip_prefix('w')
                 .and_then(|number| number.parse().ok())
                 .filter(|number| *number > 0)
                 .map(Self::Node)
-                .ok_or_else(|| serde::de::Error::custom(format!("{text:?} is no node: worker, holder, lock, resource or a worker's name (w1) is right"))),
+                .ok_or_else(|| serde::de::Error::custom(format!("{text:?} is no node: worker, holder, lock, resource, leader or a worker's name (w1) is right"))),
         }
     }
 }
 
-/// The link that a fault strikes: one worker's, drawn from the seed.
+/// The link that a fault strikes: one worker's, drawn from the seed, or the one on which a leader is reached by its peers.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Link {
@@ -238,6 +242,8 @@ pub enum Link {
     WorkerLock,
     /// From a worker to the resource.
     WorkerResource,
+    /// From the peers of the node that leads then to it.
+    LeaderPeers,
 }
 
 impl Link {
@@ -247,6 +253,7 @@ impl Link {
         match self {
             Self::WorkerLock => "worker-lock",
             Self::WorkerResource => "worker-resource",
+            Self::LeaderPeers => "leader-peers",
         }
     }
 }
