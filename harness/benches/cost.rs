@@ -17,6 +17,7 @@ use fencepost::runner::recorder::Recorder;
 use fencepost::targets::{Node, NodeCommand, Spawner};
 use fencepost_checker::history::{Header, Token, Type};
 use fencepost_workloads::client::Endpoint;
+use fencepost_workloads::protocol::Options;
 use fencepost_workloads::protocol::{Request, Response};
 use fencepost_workloads::resources;
 
@@ -291,10 +292,13 @@ fn loop_worker(words: &[String]) {
             let name = format!("c{worker}-{client}");
             let timeout = Duration::from_millis(500);
             let connect = || {
+                let options = Options::plain("reference", "reference", timeout);
                 let endpoint = Endpoint {
                     client: &name,
-                    address: &address,
+                    addresses: &[&address],
                     timeout,
+                    options: &options,
+                    namespace: &options.namespace,
                 };
                 resources::connect("reference", &endpoint).expect("a client")
             };
@@ -439,10 +443,14 @@ async fn writes(resource: SocketAddr, round: u64) -> f64 {
     let writers: Vec<_> = (0..16)
         .map(|writer| {
             let name = format!("w{writer}");
+            let timeout = Duration::from_secs(2);
+            let options = Options::plain("reference", "reference", timeout);
             let endpoint = Endpoint {
                 client: &name,
-                address: &address,
-                timeout: Duration::from_secs(2),
+                addresses: &[&address],
+                timeout,
+                options: &options,
+                namespace: &options.namespace,
             };
             let client = resources::connect("reference", &endpoint).expect("a client");
             tokio::spawn(async move {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use fencepost_checker::history::{Expectations, Header, History, LockHeader, Plan};
 use fencepost_checker::verdict::Verdict;
 use fencepost_checker::{Model, judge};
-use fencepost_workloads::protocol::{Hello, Options};
+use fencepost_workloads::protocol::Hello;
 use fencepost_workloads::seed::Seed;
 use fencepost_workloads::suite::Suite;
 use fencepost_workloads::workload::Roster;
@@ -88,7 +88,7 @@ impl Stage {
         }
         let (conductor_sender, inbox) = mpsc::unbounded_channel();
         let addresses = create_proxies(&names, &proxies, &target, &mut ports).await?;
-        let hellos = hellos(suite, &roster, addresses);
+        let hellos = hellos(suite, &roster, &record.run, addresses);
         let links = start_workers(suite, &mut target, hellos, &recorder, &conductor_sender)?;
         let conductor = Conductor::new(Score {
             clock,
@@ -319,7 +319,8 @@ async fn delete_proxies(names: &[String], proxies: &Proxies) -> Vec<String> {
 }
 
 /// What each worker is told first.
-fn hellos(suite: &Suite, roster: &Roster, addresses: Addresses) -> Vec<Hello> {
+fn hellos(suite: &Suite, roster: &Roster, run: &str, addresses: Addresses) -> Vec<Hello> {
+    let namespace = format!("fp_{run}");
     let hello = |(worker, links): (usize, BTreeMap<String, String>)| Hello {
         f: "hello".to_owned(),
         clients: roster
@@ -329,11 +330,7 @@ fn hellos(suite: &Suite, roster: &Roster, addresses: Addresses) -> Vec<Hello> {
             .map(|member| member.client.clone())
             .collect(),
         links,
-        options: Options {
-            lock: suite.lock.kind.name().to_owned(),
-            resource: suite.resource.kind.name().to_owned(),
-            timeout_ms: suite.worker.timeout.as_millis(),
-        },
+        options: suite.options(&namespace),
     };
     addresses.into_iter().enumerate().map(hello).collect()
 }
