@@ -17,6 +17,7 @@ use fencepost::runner::recorder::Recorder;
 use fencepost::targets::{Node, NodeCommand, Spawner};
 use fencepost_checker::history::{Header, Token, Type};
 use fencepost_workloads::client::Endpoint;
+use fencepost_workloads::protocol::Options;
 use fencepost_workloads::protocol::{Request, Response};
 use fencepost_workloads::resources;
 
@@ -291,10 +292,13 @@ fn loop_worker(words: &[String]) {
             let name = format!("c{worker}-{client}");
             let timeout = Duration::from_millis(500);
             let connect = || {
+                let options = Options::plain("reference", "reference", timeout);
                 let endpoint = Endpoint {
                     client: &name,
-                    address: &address,
+                    addresses: &[&address],
                     timeout,
+                    options: &options,
+                    namespace: &options.namespace,
                 };
                 resources::connect("reference", &endpoint).expect("a client")
             };
@@ -439,10 +443,14 @@ async fn writes(resource: SocketAddr, round: u64) -> f64 {
     let writers: Vec<_> = (0..16)
         .map(|writer| {
             let name = format!("w{writer}");
+            let timeout = Duration::from_secs(2);
+            let options = Options::plain("reference", "reference", timeout);
             let endpoint = Endpoint {
                 client: &name,
-                address: &address,
-                timeout: Duration::from_secs(2),
+                addresses: &[&address],
+                timeout,
+                options: &options,
+                namespace: &options.namespace,
             };
             let client = resources::connect("reference", &endpoint).expect("a client");
             tokio::spawn(async move {
@@ -472,16 +480,14 @@ fn pauses() -> Vec<Row> {
     let spawner = Spawner::start().expect("a thread");
     let marker = format!("bench-{}/w1", std::process::id());
     let command = NodeCommand {
-        program: BINARY.into(),
         arguments: vec!["worker".into()],
-        marker: marker.clone(),
-        log: "/dev/null".into(),
         piped: true,
+        ..NodeCommand::new(BINARY.as_ref(), marker, "/dev/null".into())
     };
-    let mut child = spawner.spawn(command).expect("it runs");
+    let mut child = spawner.spawn(command.clone()).expect("it runs");
     // Held open, so that the worker stays.
     let _stdin = child.stdin.take();
-    let mut node = Node::new(marker, child);
+    let mut node = Node::of(&command, child);
     let mut took: Vec<f64> = (0..PAUSES)
         .map(|_| {
             let decided = Instant::now();

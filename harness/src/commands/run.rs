@@ -82,6 +82,7 @@ fn order(arguments: &RunArguments) -> Result<Order, HarnessError> {
     suite
         .consistent()
         .map_err(|(field, message)| HarnessError::Usage(format!("{field}: {message}")))?;
+    buildable(&suite, &arguments.suite)?;
     let defects = match &arguments.defect {
         Some(name) => Defects::named(name).ok_or_else(|| {
             let known: Vec<_> = catalogue().into_iter().map(|line| line.name).collect();
@@ -119,6 +120,20 @@ fn order(arguments: &RunArguments) -> Result<Order, HarnessError> {
         progress: !arguments.json,
         command_line: std::env::args().collect(),
     })
+}
+
+/// That this build has the clients of the suite's systems.
+fn buildable(suite: &Suite, name: &str) -> Result<(), HarnessError> {
+    let missing = suite.missing_features();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let (features, plural) = (missing.join(" "), if missing.len() > 1 { "s" } else { "" });
+    let flag = missing.join(",");
+    Err(HarnessError::Usage(format!(
+        "{} needs the feature{plural} {features}: cargo run --release --features {flag} -- run {name}",
+        suite.name.as_str()
+    )))
 }
 
 /// The largest suite that is read, in bytes.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use fencepost_checker::history::{Expectations, Header, History, LockHeader, Plan};
 use fencepost_checker::verdict::Verdict;
 use fencepost_checker::{Model, judge};
-use fencepost_workloads::protocol::{Hello, Options};
+use fencepost_workloads::protocol::Hello;
 use fencepost_workloads::seed::Seed;
 use fencepost_workloads::suite::Suite;
 use fencepost_workloads::workload::Roster;
@@ -93,7 +93,8 @@ impl Stage {
         let (recorder, writer) =
             Recorder::create(&folder.history(), header, clock, Arc::clone(&tally))?;
         let (conductor_sender, inbox) = mpsc::unbounded_channel();
-        let hellos = hellos(suite, &roster, &to_clients);
+        let namespace = namespace(&record.run);
+        let hellos = hellos(suite, &roster, &namespace, &to_clients);
         let links = start_workers(suite, &mut target, hellos, &recorder, &conductor_sender)?;
         let conductor = Conductor::new(Score {
             clock,
@@ -308,8 +309,13 @@ async fn delete_proxies(names: &[String], proxies: &Proxies) -> Vec<String> {
     left
 }
 
+/// The name under which all keys and tables of a run lie.
+fn namespace(run: &str) -> String {
+    format!("fp_{run}")
+}
+
 /// What each worker is told first. A link to several nodes has all their addresses, joined by commas.
-fn hellos(suite: &Suite, roster: &Roster, wires: &[Wire]) -> Vec<Hello> {
+fn hellos(suite: &Suite, roster: &Roster, namespace: &str, wires: &[Wire]) -> Vec<Hello> {
     let hello = |worker: usize| {
         let link = |service: Service| {
             let link = link_of(worker, service);
@@ -326,11 +332,7 @@ fn hellos(suite: &Suite, roster: &Roster, wires: &[Wire]) -> Vec<Hello> {
                 .map(|member| member.client.clone())
                 .collect(),
             links: Service::ALL.into_iter().map(link).collect(),
-            options: Options {
-                lock: suite.lock.kind.name().to_owned(),
-                resource: suite.resource.kind.name().to_owned(),
-                timeout_ms: suite.worker.timeout.as_millis(),
-            },
+            options: suite.options(namespace),
         }
     };
     (0..suite.run.workers.0 as usize).map(hello).collect()

@@ -187,7 +187,9 @@ impl LocalTarget {
         for (position, system) in self.systems.iter().enumerate() {
             system.prepare(&self.spawner, &self.journal).await?;
             for (place, Place { name, .. }) in system.places().iter().enumerate() {
-                let command = system.command(place);
+                let Some(command) = system.command(place) else {
+                    continue;
+                };
                 self.nodes.push(RunningNode {
                     system: position,
                     place,
@@ -351,7 +353,9 @@ impl LocalTarget {
     pub async fn start_again(&self, node: usize) -> Result<String, HarnessError> {
         let begun = Instant::now();
         let running = &self.nodes[node];
-        let command = self.systems[running.system].command(running.place);
+        let command = self.systems[running.system]
+            .command(running.place)
+            .ok_or_else(|| HarnessError::node(&running.name, "is not ours to start"))?;
         let child = self.spawner.spawn(command.clone()).map_err(|error| {
             HarnessError::node(&running.name, format!("failed to start again: {error}"))
         })?;

@@ -116,6 +116,15 @@ impl Fault {
     }
 }
 
+impl Fault {
+    /// Whether it is done to a server or to what stands between servers, and not to a worker or one of its links.
+    #[must_use]
+    pub fn strikes_a_server(&self) -> bool {
+        matches!(self.on, Some(On::Lock | On::Resource | On::Leader))
+            || self.link == Some(Link::LeaderPeers)
+    }
+}
+
 /// What is done.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]

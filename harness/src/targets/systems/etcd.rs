@@ -146,8 +146,8 @@ impl System for Etcd {
         self.peers.clone()
     }
 
-    fn command(&self, place: usize) -> NodeCommand {
-        self.commands[place].clone()
+    fn command(&self, place: usize) -> Option<NodeCommand> {
+        Some(self.commands[place].clone())
     }
 
     fn ready<'a>(&'a self, place: usize, http: &'a reqwest::Client) -> Doing<'a, bool> {

@@ -5,6 +5,7 @@
 //! it in [`SYSTEMS`].
 
 mod etcd;
+mod external;
 mod postgres;
 mod program;
 mod reference;
@@ -14,7 +15,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 
-use fencepost_workloads::suite::Suite;
+use fencepost_workloads::suite::{Suite, TargetKind};
+use fencepost_workloads::systems::Server;
 
 use super::local::Service;
 use super::{NodeCommand, Ports, Spawner};
@@ -102,8 +104,8 @@ pub trait System: Debug + Send + Sync {
         Box::pin(async { Ok(()) })
     }
 
-    /// How a node is started, for the first time and on its data.
-    fn command(&self, place: usize) -> NodeCommand;
+    /// How a node is started, for the first time and on its data; `None` where it is not ours to start.
+    fn command(&self, place: usize) -> Option<NodeCommand>;
 
     /// Whether a node serves clients now.
     fn ready<'a>(&'a self, place: usize, http: &'a reqwest::Client) -> Doing<'a, bool>;
@@ -133,8 +135,8 @@ pub trait System: Debug + Send + Sync {
 pub struct SystemKind {
     /// Its name.
     pub name: &'static str,
-    /// The `kind`s of `[lock]` and `[resource]` that it serves.
-    pub serves: &'static [&'static str],
+    /// What it is to the suite.
+    pub server: Server,
     /// How many nodes it has.
     pub nodes: u32,
     /// Whether one of them leads.
@@ -149,7 +151,7 @@ pub struct SystemKind {
 pub const SYSTEMS: &[SystemKind] = &[
     SystemKind {
         name: "reference",
-        serves: &["reference"],
+        server: Server::Reference,
         nodes: 1,
         leads: false,
         installed: || Ok("comes with the binary".to_owned()),
@@ -157,7 +159,7 @@ pub const SYSTEMS: &[SystemKind] = &[
     },
     SystemKind {
         name: "etcd",
-        serves: &["etcd"],
+        server: Server::Etcd,
         nodes: etcd::MEMBERS,
         leads: true,
         installed: etcd::installed,
@@ -165,7 +167,7 @@ pub const SYSTEMS: &[SystemKind] = &[
     },
     SystemKind {
         name: "postgres",
-        serves: &["postgres", "postgres-advisory"],
+        server: Server::Postgres,
         nodes: 1,
         leads: false,
         installed: postgres::installed,
@@ -176,34 +178,74 @@ pub const SYSTEMS: &[SystemKind] = &[
 /// The system that serves as `service` in a suite.
 ///
 /// # Panics
-/// When a kind of the suite is served by none: a test asks for each.
+/// When a server of the suite is in no row: a test asks for each.
 #[must_use]
 pub fn kind_of(suite: &Suite, service: Service) -> &'static SystemKind {
-    let kind = match service {
-        Service::Lock => suite.lock.kind.name(),
-        Service::Resource => suite.resource.kind.name(),
-    };
+    let server = server_of(suite, service);
     SYSTEMS
         .iter()
-        .find(|system| system.serves.contains(&kind))
-        .expect("every kind is served by a system")
+        .find(|system| system.server == server)
+        .expect("every server is in the table")
+}
+
+fn server_of(suite: &Suite, service: Service) -> Server {
+    match service {
+        Service::Lock => suite.lock.kind.system().server,
+        Service::Resource => suite.resource.kind.system().server,
+    }
 }
 
 /// The systems of a suite, and which of them serves as lock and which as resource. One that can be both is started once.
 ///
 /// # Errors
-/// When no port is free, or a program is missing.
+/// When no port is free, a program is missing, or a server of the user's has no address.
 pub fn plan(
     suite: &Suite,
     site: &Site<'_>,
     ports: &mut Ports,
 ) -> Result<(Vec<Box<dyn System>>, [usize; 2]), HarnessError> {
+    if suite.target.kind == TargetKind::External {
+        let systems = Service::ALL.map(|service| external::plan(suite, service));
+        let [lock, resource] = systems;
+        return Ok((vec![lock?, resource?], [0, 1]));
+    }
     let [lock, resource] = Service::ALL.map(|service| kind_of(suite, service));
     let mut systems = vec![(lock.plan)(site, ports, Service::Lock)?];
     // The reference services are two programs; anything else serves as both.
-    if lock.name != resource.name || resource.name == "reference" {
+    if lock.name != resource.name || resource.server == Server::Reference {
         systems.push((resource.plan)(site, ports, Service::Resource)?);
     }
     let roles = [0, systems.len() - 1];
     Ok((systems, roles))
+}
+
+#[cfg(test)]
+mod tests {
+    use fencepost_workloads::locks::LOCKS;
+    use fencepost_workloads::resources::RESOURCES;
+    use fencepost_workloads::suite::{BUILT_IN, On};
+
+    use super::*;
+
+    #[test]
+    fn whatever_can_be_spoken_to_can_be_started() {
+        let spoken_to = LOCKS.iter().map(|lock| lock.server);
+        for server in spoken_to.chain(RESOURCES.iter().map(|resource| resource.server)) {
+            assert!(
+                SYSTEMS.iter().any(|system| system.server == server),
+                "{server:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_built_in_suite_aims_at_a_leader_only_where_there_is_one() {
+        for suite in BUILT_IN.iter().map(|suite| suite.suite()) {
+            let leads = Service::ALL
+                .iter()
+                .any(|&service| kind_of(&suite, service).leads);
+            let aims = suite.fault.iter().any(|fault| fault.on == Some(On::Leader));
+            assert!(leads || !aims, "{}", suite.name.as_str());
+        }
+    }
 }

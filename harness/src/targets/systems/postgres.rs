@@ -239,8 +239,8 @@ impl System for Postgres {
         })
     }
 
-    fn command(&self, _place: usize) -> NodeCommand {
-        self.command.clone()
+    fn command(&self, _place: usize) -> Option<NodeCommand> {
+        Some(self.command.clone())
     }
 
     fn ready<'a>(&'a self, _place: usize, _http: &'a reqwest::Client) -> Doing<'a, bool> {

@@ -53,8 +53,8 @@ impl System for Reference {
         &self.place
     }
 
-    fn command(&self, _place: usize) -> NodeCommand {
-        self.command.clone()
+    fn command(&self, _place: usize) -> Option<NodeCommand> {
+        Some(self.command.clone())
     }
 
     fn ready<'a>(&'a self, _place: usize, http: &'a reqwest::Client) -> Doing<'a, bool> {
