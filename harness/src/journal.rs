@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::error::HarnessError;
-use crate::targets::proc;
+use crate::targets::{Tenancy, proc};
 
 const FILE: &str = "journal.jsonl";
 /// Its name until it is locked and says whose it is.
@@ -61,6 +61,11 @@ pub enum Entry {
         api: SocketAddr,
         /// The proxy's name.
         name: String,
+    },
+    /// Keys and tables are about to be made in a server of the user's.
+    Tenancy {
+        /// Where, and under which name.
+        tenancy: Tenancy,
     },
     /// A fault is about to begin.
     Fault {
@@ -113,6 +118,8 @@ pub struct Outside {
     pub proxies: Vec<String>,
     /// Data outside the run's folder.
     pub data: Vec<PathBuf>,
+    /// Keys and tables in servers of the user's.
+    pub tenancies: Vec<Tenancy>,
 }
 
 impl Journal {
@@ -161,6 +168,7 @@ impl Journal {
             match entry {
                 Entry::Proxy { name, .. } => outside.proxies.push(name.clone()),
                 Entry::Data { path } => outside.data.push(path.clone()),
+                Entry::Tenancy { tenancy } => outside.tenancies.push(tenancy.clone()),
                 _ => {}
             }
         }

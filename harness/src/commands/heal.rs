@@ -15,6 +15,7 @@ use crate::cli::HealArguments;
 use crate::error::{EXIT_FAILURE, HarnessError};
 use crate::journal::{Entry, Found, Orphan, Process, find, runs, state_folder};
 use crate::proxies::{Cause, Proxies};
+use crate::targets::Tenancy;
 use crate::targets::proc::{self, Home};
 use crate::targets::systems::remove_shared_memory;
 use crate::terminal::{complain, say};
@@ -103,6 +104,7 @@ fn heal_run(orphan: Orphan) -> Result<Vec<String>, HarnessError> {
             let _ = std::fs::remove_dir(own);
         }
     }
+    left.extend(move_out_of(&run, &orphan.tenancies())?);
     for (id, kind, on) in orphan.open_faults() {
         say(format_args!(
             "run {run}: fault {id} ({kind} on {on}) ended with its nodes"
@@ -177,6 +179,15 @@ impl Orphan {
         homes.retain(|home| home.folder.parent().is_some_and(|data| self.is_ours(data)));
         homes.dedup();
         homes
+    }
+
+    /// Keys and tables in servers of the user's, under the name of exactly this run.
+    fn tenancies(&self) -> Vec<Tenancy> {
+        let tenancy = |entry: &Entry| match entry {
+            Entry::Tenancy { tenancy } if tenancy.is_of(&self.run) => Some(tenancy.clone()),
+            _ => None,
+        };
+        self.entries.iter().filter_map(tenancy).collect()
     }
 
     fn open_faults(&self) -> Vec<(u64, String, String)> {
@@ -259,6 +270,34 @@ fn kill(run: &str, homes: &[Home], pid: i32) -> std::io::Result<bool> {
     }
 }
 
+/// Removes what the run made in servers of the user's; returns what is left.
+fn move_out_of(run: &str, tenancies: &[Tenancy]) -> Result<Vec<String>, HarnessError> {
+    if tenancies.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut left = Vec::new();
+    for tenancy in tenancies {
+        match runtime()?.block_on(tenancy.move_out()) {
+            Ok(()) => say(format_args!(
+                "run {run}: removed its keys and tables in {}",
+                tenancy.place()
+            )),
+            Err(what) => left.push(what),
+        }
+    }
+    Ok(left)
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, HarnessError> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|source| HarnessError::System {
+            what: "start a runtime",
+            source,
+        })
+}
+
 /// Deletes the recorded proxies; a server that is gone took them with it.
 fn remove_proxies(
     run: &str,
@@ -267,13 +306,7 @@ fn remove_proxies(
     if proxies.is_empty() {
         return Ok(Vec::new());
     }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|source| HarnessError::System {
-            what: "start a runtime",
-            source,
-        })?;
+    let runtime = runtime()?;
     let servers: BTreeSet<SocketAddr> = proxies.iter().map(|(api, _)| *api).collect();
     let mut left = Vec::new();
     for api in servers {

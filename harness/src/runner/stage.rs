@@ -9,7 +9,7 @@ use fencepost_checker::verdict::Verdict;
 use fencepost_checker::{Model, judge};
 use fencepost_workloads::protocol::Hello;
 use fencepost_workloads::seed::Seed;
-use fencepost_workloads::suite::Suite;
+use fencepost_workloads::suite::{Suite, TargetKind};
 use fencepost_workloads::workload::Roster;
 use tokio::sync::{mpsc, watch};
 
@@ -26,7 +26,9 @@ use crate::faults::{self, Means, Nemesis};
 use crate::journal::{Entry, Journal};
 use crate::proxies::{Cause, Proxies};
 use crate::run_record::RunRecord;
-use crate::targets::{LocalPlan, LocalTarget, Ports, Service, Wire, link_of, proc};
+use crate::targets::{
+    LocalPlan, LocalTarget, Ports, Service, Wire, link_of, move_out, namespace, proc,
+};
 
 /// How much longer than their own timeouts the workers' open operations may take after the load before they are given up.
 const SETTLE_SLACK: Duration = Duration::from_secs(1);
@@ -88,6 +90,10 @@ impl Stage {
         }
         create_proxies(&mut between, &proxies).await?;
         target.start_systems().await?;
+        let of_users = (suite.target.kind == TargetKind::External).then_some(&*journal);
+        for tenancy in target.tenancies(suite) {
+            tenancy.move_in(of_users, order.force).await?;
+        }
         create_proxies(&mut to_clients, &proxies).await?;
         let header = header(record, suite, &roster);
         let (recorder, writer) =
@@ -236,6 +242,8 @@ impl Stage {
             Ok(more) => left.extend(more),
             Err(broken) => left.push(format!("the take-down broke: {broken}")),
         }
+        // Every client and every proxy is gone, so nobody asks the servers for more.
+        left.extend(move_out(&self.journal.outside().tenancies).await);
         self.recorder.close();
         let writer = self.writer;
         // It ends once everything is on disk, or nothing can be any more.
@@ -282,6 +290,7 @@ pub(super) async fn clear_failed(
     for own in outside.data.iter().filter_map(|data| data.parent()) {
         left += usize::from(own.exists() && std::fs::remove_dir_all(own).is_err());
     }
+    left += move_out(&outside.tenancies).await.len();
     let names = outside.proxies;
     if let Some(api) = order.toxiproxy.filter(|_| !names.is_empty()) {
         left += match Proxies::connect(api).await {
@@ -307,11 +316,6 @@ async fn delete_proxies(names: &[String], proxies: &Proxies) -> Vec<String> {
         }
     }
     left
-}
-
-/// The name under which all keys and tables of a run lie.
-fn namespace(run: &str) -> String {
-    format!("fp_{run}")
 }
 
 /// What each worker is told first. A link to several nodes has all their addresses, joined by commas.

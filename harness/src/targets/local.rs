@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use fencepost_workloads::suite::Suite;
+use fencepost_workloads::suite::{Suite, TargetKind};
 
 use super::systems::{self, Doing, Place, Site, System};
 use super::wires::{self, PEERS, Wire, link_of};
-use super::{Node, NodeCommand, Ports, Spawner, proc};
+use super::{Node, NodeCommand, Ports, Spawner, Tenancy, proc};
 use crate::error::HarnessError;
 use crate::journal::{Entry, Journal, Process};
 
@@ -202,6 +202,21 @@ impl LocalTarget {
             self.ready(node).await?;
         }
         Ok(())
+    }
+
+    /// The run's places in the servers.
+    #[must_use]
+    pub fn tenancies(&self, suite: &Suite) -> Vec<Tenancy> {
+        let tenancy = |service: Service| {
+            let places = self.system(service).places().iter();
+            // A server of the user's has its address for a name.
+            let address = |place: &Place| match suite.target.kind {
+                TargetKind::Local => place.address.to_string(),
+                TargetKind::External => place.name.clone(),
+            };
+            Tenancy::new(suite, service, &self.run, places.map(address).collect())
+        };
+        Service::ALL.map(tenancy).into()
     }
 
     /// Every link of the run and its proxies, their ports still to be claimed: first those between nodes, then those of

@@ -37,7 +37,7 @@ pub(super) fn plan(suite: &Suite, service: Service) -> Result<Box<dyn System>, H
 ///
 /// # Errors
 /// When one has no address.
-pub(super) fn addresses(
+pub fn addresses(
     suite: &Suite,
     service: Service,
 ) -> Result<Vec<(String, SocketAddr)>, HarnessError> {

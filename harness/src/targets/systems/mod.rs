@@ -24,6 +24,7 @@ use crate::error::HarnessError;
 use crate::faults::Greeting;
 use crate::journal::Journal;
 
+pub use external::addresses as external_addresses;
 pub use postgres::remove_shared_memory;
 
 /// Something under way.
