@@ -101,14 +101,26 @@ impl LocalTarget {
     /// # Errors
     /// When a folder cannot be made, no port is free, a program is missing, or the proxy does not come up in time.
     pub async fn open(plan: LocalPlan<'_>, ports: &mut Ports) -> Result<Self, HarnessError> {
+        let executable = std::env::current_exe().map_err(|source| HarnessError::System {
+            what: "find the running program",
+            source,
+        })?;
+        Self::open_with(&executable, plan, ports).await
+    }
+
+    /// The same where the one binary is another program than this.
+    ///
+    /// # Errors
+    /// As [`LocalTarget::open`].
+    pub async fn open_with(
+        executable: &Path,
+        plan: LocalPlan<'_>,
+        ports: &mut Ports,
+    ) -> Result<Self, HarnessError> {
         // What a worker's children leave behind becomes ours, marked or not, and is killed at the take-down.
         nix::sys::prctl::set_child_subreaper(true).map_err(|error| HarnessError::System {
             what: "adopt what nodes leave behind",
             source: error.into(),
-        })?;
-        let executable = std::env::current_exe().map_err(|source| HarnessError::System {
-            what: "find the running program",
-            source,
         })?;
         for folder in ["logs", "data"] {
             let path = plan.folder.join(folder);
@@ -125,7 +137,7 @@ impl LocalTarget {
         let site = Site {
             run: plan.run,
             folder: plan.folder,
-            executable: &executable,
+            executable,
             clients: plan.suite.run.clients.0,
             keep: plan.keep,
             defects: [plan.lock_defect, plan.resource_defect],
@@ -142,7 +154,7 @@ impl LocalTarget {
                         address.to_string().into(),
                     ],
                     ..NodeCommand::new(
-                        &executable,
+                        executable,
                         format!("{}/proxy", plan.run),
                         plan.folder.join("logs").join("proxy.log"),
                     )
@@ -154,7 +166,7 @@ impl LocalTarget {
         let target = Self {
             run: plan.run.to_owned(),
             folder: plan.folder.to_owned(),
-            executable: executable.clone(),
+            executable: executable.to_owned(),
             systems,
             roles,
             nodes: Vec::new(),
