@@ -11,11 +11,19 @@
 //! | file | noun |
 //! |---|---|
 //! | `failure.rs` | definite or not |
+//! | `etcd.rs`, `postgres.rs` | one client's connections to an etcd or a PostgreSQL; which of its errors are definite |
+//! | `password.rs` | where one is found |
 //! | `http.rs` | one client's connections to one HTTP service; why nothing is sent twice |
 //! | `steward.rs` | who prepares and clears a run's place in a system that is not the run's own |
 
+#[cfg(feature = "etcd")]
+pub(crate) mod etcd;
 mod failure;
 pub(crate) mod http;
+#[cfg(any(feature = "etcd", feature = "postgres"))]
+mod password;
+#[cfg(feature = "postgres")]
+pub(crate) mod postgres;
 mod steward;
 
 use std::future::Future;
@@ -109,6 +117,22 @@ impl Endpoint<'_> {
             [address] => Ok(address),
             _ => Err(self.unusable("one host:port is right")),
         }
+    }
+
+    /// The namespace, fit to stand in a statement or a prefix as it is.
+    ///
+    /// # Errors
+    /// When it is empty, longer than 48 bytes, or holds anything but lower-case letters, digits and `_`.
+    #[cfg(any(feature = "etcd", feature = "postgres"))]
+    pub(crate) fn plain_namespace(&self) -> Result<&str, EndpointError> {
+        let fit = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+        if (1..=48).contains(&self.namespace.len()) && self.namespace.bytes().all(fit) {
+            return Ok(self.namespace);
+        }
+        Err(self.unusable(format!(
+            "the namespace {:?} is none: 1 to 48 lower-case letters, digits and _ are right",
+            self.namespace
+        )))
     }
 
     /// That this client cannot speak to those addresses.

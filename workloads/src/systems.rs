@@ -72,3 +72,37 @@ pub(crate) fn known<C>(systems: &[System<C>]) -> String {
     let names: Vec<_> = systems.iter().map(|system| system.name).collect();
     names.join(", ")
 }
+
+/// A row of the table: `system!(module, "name", server, [variants], "about")`, or `module if "feature"` for one that a
+/// cargo feature brings. The module has a function `connect`, and with a feature `steward` too.
+macro_rules! system {
+    ($module:ident, $name:literal, $server:expr, $variants:expr, $about:literal) => {
+        System {
+            name: $name,
+            about: $about,
+            server: $server,
+            variants: &$variants,
+            feature: None,
+            connect: Some($module::connect),
+            steward: None,
+        }
+    };
+    ($module:ident if $feature:literal, $name:literal, $server:expr, $variants:expr, $about:literal) => {
+        System {
+            name: $name,
+            about: $about,
+            server: $server,
+            variants: &$variants,
+            feature: Some($feature),
+            #[cfg(feature = $feature)]
+            connect: Some($module::connect),
+            #[cfg(not(feature = $feature))]
+            connect: None,
+            #[cfg(feature = $feature)]
+            steward: Some($module::steward),
+            #[cfg(not(feature = $feature))]
+            steward: None,
+        }
+    };
+}
+pub(crate) use system;

@@ -3,10 +3,16 @@
 //! Each file speaks one system's own language and makes [`Lock`] of it. To add one: write its file, and name it in
 //! [`LOCKS`].
 
+#[cfg(feature = "etcd")]
+mod etcd;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "postgres")]
+mod postgres_advisory;
 mod reference;
 
 use crate::client::{Endpoint, EndpointError, Lock};
-use crate::systems::{self, Server, System};
+use crate::systems::{self, Server, System, system};
 
 /// Makes one client of a lock service. Opens no connection yet.
 pub type Connect = fn(&Endpoint<'_>) -> Result<Box<dyn Lock>, EndpointError>;
@@ -14,10 +20,10 @@ pub type Connect = fn(&Endpoint<'_>) -> Result<Box<dyn Lock>, EndpointError>;
 /// Every lock service that can be spoken to.
 #[rustfmt::skip]
 pub const LOCKS: &[System<Connect>] = &[
-    System { name: "reference", about: "Fencepost's own lock service", server: Server::Reference, variants: &[], feature: None, connect: Some(reference::connect), steward: None },
-    System { name: "etcd", about: "etcd's Lock call under a lease of its own for each acquire", server: Server::Etcd, variants: &["create-revision", "header-revision"], feature: Some("etcd"), connect: None, steward: None },
-    System { name: "postgres", about: "a PostgreSQL row with a lease and a counter", server: Server::Postgres, variants: &[], feature: Some("postgres"), connect: None, steward: None },
-    System { name: "postgres-advisory", about: "a PostgreSQL advisory lock of a connection, and a sequence", server: Server::Postgres, variants: &[], feature: Some("postgres"), connect: None, steward: None },
+    system!(reference, "reference", Server::Reference, [], "Fencepost's own lock service"),
+    system!(etcd if "etcd", "etcd", Server::Etcd, ["create-revision", "header-revision"], "etcd's Lock call, under a lease of its own for each acquire"),
+    system!(postgres if "postgres", "postgres", Server::Postgres, [], "a PostgreSQL row with a lease and a counter"),
+    system!(postgres_advisory if "postgres", "postgres-advisory", Server::Postgres, [], "a PostgreSQL advisory lock, and a sequence"),
 ];
 
 /// Makes one client of the lock service called `kind`.

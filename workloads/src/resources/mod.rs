@@ -3,10 +3,14 @@
 //! Each file speaks one system's own language and makes [`Resource`] of it. To add one: write its file, and name it
 //! in [`RESOURCES`].
 
+#[cfg(feature = "etcd")]
+mod etcd;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod reference;
 
 use crate::client::{Endpoint, EndpointError, Resource};
-use crate::systems::{self, Server, System};
+use crate::systems::{self, Server, System, system};
 
 /// Makes one client of a resource. Opens no connection yet.
 pub type Connect = fn(&Endpoint<'_>) -> Result<Box<dyn Resource>, EndpointError>;
@@ -14,9 +18,9 @@ pub type Connect = fn(&Endpoint<'_>) -> Result<Box<dyn Resource>, EndpointError>
 /// Every resource that can be spoken to.
 #[rustfmt::skip]
 pub const RESOURCES: &[System<Connect>] = &[
-    System { name: "reference", about: "Fencepost's own fenced resource", server: Server::Reference, variants: &[], feature: None, connect: Some(reference::connect), steward: None },
-    System { name: "etcd", about: "a key of the etcd that has the lock, written while the lock's key is there", server: Server::Etcd, variants: &["conditional", "none"], feature: Some("etcd"), connect: None, steward: None },
-    System { name: "postgres", about: "a PostgreSQL row that keeps the highest token", server: Server::Postgres, variants: &["conditional", "none", "select-then-update"], feature: Some("postgres"), connect: None, steward: None },
+    system!(reference, "reference", Server::Reference, [], "Fencepost's own fenced resource"),
+    system!(etcd if "etcd", "etcd", Server::Etcd, ["conditional", "none"], "a key of the etcd that has the lock, written while the lock's key is there"),
+    system!(postgres if "postgres", "postgres", Server::Postgres, ["conditional", "none", "select-then-update"], "a PostgreSQL row that keeps the highest token"),
 ];
 
 /// Makes one client of the resource called `kind`.
