@@ -254,3 +254,259 @@ fn shared_memory() -> usize {
     let text = std::fs::read_to_string("/proc/sysvipc/shm").expect("a Linux machine");
     text.lines().count()
 }
+
+/// Servers of the user's: here those of a stand, which a run knows by their addresses alone.
+#[cfg(all(feature = "etcd", feature = "postgres"))]
+mod external {
+    use std::path::PathBuf;
+    use std::process::{Child, Stdio};
+
+    use serde_json::Value;
+    use support::{fencepost, only_json, outcome};
+
+    use super::*;
+
+    const BOTH: &str = "[lock]\nkind = \"etcd\"\nlease = \"2s\"\n[resource]\nkind = \"postgres\"\n";
+    const SECRET: &str = "correct-horse-battery-staple";
+
+    struct Theirs {
+        stand: Stand,
+        etcd: Vec<SocketAddr>,
+        postgres: SocketAddr,
+    }
+
+    async fn theirs() -> Option<Theirs> {
+        if !installed(&["etcd", "postgres"]) {
+            return None;
+        }
+        let stand = bring_up(BOTH).await;
+        let [_, wires] = stand
+            .target
+            .wires(1, &mut Ports::new(Seed(3).stream("ports")))
+            .expect("ports");
+        let of = |link: &str| -> Vec<SocketAddr> {
+            let wires = wires.iter().filter(|wire| wire.link == link);
+            wires.map(|wire| wire.upstream).collect()
+        };
+        let (etcd, postgres) = (of("w1-lock"), of("w1-resource")[0]);
+        Some(Theirs {
+            stand,
+            etcd,
+            postgres,
+        })
+    }
+
+    impl Theirs {
+        fn suite(&self, seconds: u32) -> PathBuf {
+            let path = self.stand.folder.path().join("theirs.toml");
+            let endpoints: Vec<String> = self.etcd.iter().map(|at| format!("\"{at}\"")).collect();
+            let text = format!(
+                "name = \"theirs\"\n[run]\ntime_limit = \"{seconds}s\"\n\
+                 [lock]\nkind = \"etcd\"\nlease = \"2s\"\nendpoints = [{}]\n\
+                 [resource]\nkind = \"postgres\"\nurl = \"postgres://postgres@{}/postgres\"\n\
+                 password_env = \"THEIR_PASSWORD\"\n[worker]\ntimeout = \"1s\"\n\
+                 [expect]\nzombie_writes = 1\n[[fault]]\nkind = \"zombie\"\nevery = \"2s\"\nlength = \"8s\"\n",
+                endpoints.join(", "),
+                self.postgres
+            );
+            std::fs::write(&path, text).expect("written");
+            path
+        }
+
+        fn start(&self, seconds: u32, flags: &[&str]) -> Child {
+            let out = self.stand.folder.path().join("out");
+            let mut command = fencepost();
+            command.arg("run").arg(self.suite(seconds)).args(flags);
+            command
+                .args(["--target", "external", "--json", "--out"])
+                .arg(out);
+            command.env("THEIR_PASSWORD", SECRET);
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+            command.spawn().expect("it runs")
+        }
+
+        /// How many keys there are under the name of any run.
+        fn keys(&self) -> bool {
+            // The range from "fp_" to "fp`", in base64.
+            let body = r#"{"key":"ZnBf","range_end":"ZnBg","keys_only":true}"#;
+            let mut stream = TcpStream::connect(self.etcd[0]).expect("it listens");
+            let head = format!(
+                "POST /v3/kv/range HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+                body.len()
+            );
+            stream.write_all(head.as_bytes()).expect("sent");
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).expect("answered");
+            assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+            answer.contains("\"kvs\"")
+        }
+
+        /// What the server answers to a statement, as it comes over the wire.
+        fn sql(&self, statement: &str) -> String {
+            let mut stream = session(self.postgres);
+            let length = u32::try_from(statement.len() + 5)
+                .expect("short")
+                .to_be_bytes();
+            let query = [b"Q", &length[..], statement.as_bytes(), b"\0"].concat();
+            let goodbye = [b'X', 0, 0, 0, 4];
+            stream
+                .write_all(&[&query[..], &goodbye].concat())
+                .expect("sent");
+            let mut answer = Vec::new();
+            stream.read_to_end(&mut answer).expect("answered");
+            String::from_utf8_lossy(&answer).into_owned()
+        }
+
+        fn schemas(&self) -> bool {
+            let answer = self
+                .sql("SELECT 'found:' || nspname FROM pg_namespace WHERE nspname LIKE 'fp\\_%'");
+            answer.contains("found:")
+        }
+
+        fn nothing_of_a_run(&self) {
+            assert!(!self.keys(), "keys of a run are left");
+            assert!(!self.schemas(), "tables of a run are left");
+        }
+    }
+
+    /// Files under `folder` that hold the secret.
+    fn holding_the_secret(folder: &Path) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(folder)
+            .expect("a folder")
+            .filter_map(Result::ok)
+        {
+            let path = entry.path();
+            if path.is_dir() && !path.is_symlink() {
+                found.extend(holding_the_secret(&path));
+            } else if std::fs::read(&path).is_ok_and(|bytes| {
+                bytes
+                    .windows(SECRET.len())
+                    .any(|part| part == SECRET.as_bytes())
+            }) {
+                found.push(path);
+            }
+        }
+        found
+    }
+
+    fn in_a_command_line() -> bool {
+        let entries = std::fs::read_dir("/proc").expect("a Linux machine");
+        entries.filter_map(Result::ok).any(|entry| {
+            let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            line.windows(SECRET.len())
+                .any(|part| part == SECRET.as_bytes())
+        })
+    }
+
+    #[tokio::test]
+    async fn a_run_on_their_servers_is_judged_strikes_none_leaves_nothing_and_tells_no_password() {
+        let _turn = turn();
+        let Some(theirs) = theirs().await else { return };
+        let pids = |stand: &Stand| -> Vec<i32> {
+            let nodes = stand.target.standing().into_iter();
+            nodes
+                .map(|(_, node)| node.lock().expect("no panic").pid())
+                .collect()
+        };
+        let before = pids(&theirs.stand);
+        let mut run = theirs.start(14, &["--seed", "3"]);
+        until("the run has made its place", || {
+            theirs.keys() && theirs.schemas()
+        });
+        assert!(!in_a_command_line());
+        let ended = loop {
+            // It cannot end before its time is over, so that this looks a few times at least.
+            assert!(!in_a_command_line());
+            match run.try_wait().expect("ours") {
+                Some(_) => break run.wait_with_output().expect("ours"),
+                None => std::thread::sleep(Duration::from_millis(500)),
+            }
+        };
+        let (code, stdout, stderr) = outcome(&ended);
+        let end = only_json(&stdout);
+        assert_eq!(
+            (code, &end["verdict"]),
+            (0, &Value::from("valid")),
+            "{end} {stderr}"
+        );
+        assert!(
+            end["coverage"]["zombie_writes_refused"].as_u64() >= Some(1),
+            "{end}"
+        );
+        assert_eq!(before, pids(&theirs.stand));
+        theirs.nothing_of_a_run();
+        assert!(!stdout.contains(SECRET) && !stderr.contains(SECRET));
+        let kept = theirs.stand.folder.path().join("out");
+        assert_eq!(holding_the_secret(&kept), Vec::<PathBuf>::new());
+        assert_eq!(
+            holding_the_secret(&support::state_home()),
+            Vec::<PathBuf>::new()
+        );
+        theirs.stand.take_down();
+    }
+
+    #[tokio::test]
+    async fn what_a_killed_run_made_on_their_servers_is_removed_by_heal() {
+        let _turn = turn();
+        let Some(theirs) = theirs().await else { return };
+        let mut run = theirs.start(60, &[]);
+        until("the run has made its place", || {
+            theirs.keys() && theirs.schemas()
+        });
+        run.kill().expect("ours");
+        run.wait().expect("reaped");
+        assert_eq!(
+            holding_the_secret(&support::state_home()),
+            Vec::<PathBuf>::new()
+        );
+        let heal = || {
+            let mut command = fencepost();
+            outcome(
+                &command
+                    .arg("heal")
+                    .env("THEIR_PASSWORD", SECRET)
+                    .output()
+                    .expect("it runs"),
+            )
+        };
+        let (code, stdout, stderr) = heal();
+        assert_eq!(code, 0, "{stdout} {stderr}");
+        assert!(
+            stdout.contains("removed its keys and tables in etcd at "),
+            "{stdout}"
+        );
+        assert!(
+            stdout.contains("removed its keys and tables in postgres at "),
+            "{stdout}"
+        );
+        theirs.nothing_of_a_run();
+        theirs.stand.take_down();
+    }
+
+    #[tokio::test]
+    async fn a_database_that_holds_something_else_is_written_to_only_by_force() {
+        let _turn = turn();
+        let Some(theirs) = theirs().await else { return };
+        theirs.sql("CREATE TABLE accounts (id int)");
+        let (code, _, stderr) = outcome(&theirs.start(1, &[]).wait_with_output().expect("ours"));
+        assert_eq!(code, 64, "{stderr}");
+        assert!(
+            stderr.contains("holds public.accounts: an empty database is right, or --force"),
+            "{stderr}"
+        );
+        theirs.nothing_of_a_run();
+        let (code, stdout, stderr) = outcome(
+            &theirs
+                .start(1, &["--force"])
+                .wait_with_output()
+                .expect("ours"),
+        );
+        assert_eq!(code, 2, "too short to prove anything: {stdout} {stderr}");
+        theirs.nothing_of_a_run();
+        let accounts =
+            theirs.sql("SELECT 'found:' || relname FROM pg_class WHERE relname = 'accounts'");
+        assert!(accounts.contains("found:accounts"), "theirs is left alone");
+        theirs.stand.take_down();
+    }
+}

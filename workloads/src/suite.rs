@@ -629,6 +629,42 @@ mod tests {
     }
 
     #[test]
+    fn a_leader_is_struck_only_where_there_is_one() {
+        let fault = "[[fault]]\nkind = \"hole\"\nlink = \"leader-peers\"\n[[fault]]\nkind = \"kill\"\non = \"leader\"\n";
+        assert_eq!(
+            refused(fault),
+            "my.toml: fault: hole:leader-peers needs servers of which one leads: a lock or a resource of kind \"etcd\" is right"
+        );
+        let etcd = format!("[lock]\nkind = \"etcd\"\nlease = \"2s\"\n{fault}");
+        let suite = Suite::parse(&etcd, "my.toml").expect("a fine suite");
+        let labels: Vec<String> = suite.fault.iter().map(Fault::label).collect();
+        assert_eq!(labels, ["hole:leader-peers", "kill:leader"]);
+    }
+
+    #[test]
+    fn servers_of_others_are_never_struck() {
+        let external = "[target]\nkind = \"external\"\n[lock]\nkind = \"etcd\"\nendpoints = [\"h:1\"]\n\
+                        [resource]\nkind = \"postgres\"\nurl = \"postgres://me@h/db\"\n";
+        let suite = Suite::parse(external, "my.toml").expect("a fine suite");
+        assert!(
+            suite.fault.len() >= 4,
+            "the faults on workers and links are left"
+        );
+        assert!(!suite.fault.iter().any(Fault::strikes_a_server));
+        for fault in [
+            "kind = \"kill\"\non = \"lock\"\n",
+            "kind = \"pause\"\non = \"leader\"\n",
+            "kind = \"hole\"\nlink = \"leader-peers\"\n",
+        ] {
+            let message = refused(&format!("{external}[[fault]]\n{fault}"));
+            assert!(
+                message.contains("strikes a server, and the external target touches none"),
+                "{message}"
+            );
+        }
+    }
+
+    #[test]
     fn an_unknown_key_is_refused_with_the_known_ones() {
         let message = refused("[run]\nworker = 3\n");
         assert!(message.starts_with("my.toml, line 2: `worker = 3`: unknown field `worker`, expected one of `time_limit`, `workers`"), "{message}");

@@ -1,4 +1,5 @@
-//! Faults of one worker's link to one service: hole, lost reply, latency, through the fault proxy's API.
+//! Faults of a link, of a worker to a service or of peers to a leader: hole, lost reply, latency, reset, through the
+//! fault proxy's API.
 //!
 //! The begin line stands where the API call returned, which is when the toxic is in force. That it answered is no
 //! evidence; evidence is a request through the link that fares as the fault says, and the bytes counted meanwhile.
@@ -157,6 +158,10 @@ fn toxic(kind: FaultKind, delay: Duration) -> Toxic {
             ms: u32::try_from(delay.as_millis()).unwrap_or(u32::MAX),
             jitter_ms: 0,
         },
+        FaultKind::Reset => Toxic::ResetPeer {
+            stream: Stream::Up,
+            ms: 0,
+        },
         _ => Toxic::Hole {
             stream: Stream::Both,
         },
@@ -302,6 +307,10 @@ fn judge_one(
                 delay.as_millis()
             ),
         ),
+        (FaultKind::Reset, Passage::Closed) if counts(|c| c.down == 0) => (
+            Sight::Proof,
+            format!("a probe's connection was closed without an answer; {bytes}"),
+        ),
         (_, Passage::Answered(_)) => (Sight::Contrary, saw),
         (FaultKind::Hole, _) if !counts(|c| c.up == 0 && c.down == 0) => (Sight::Contrary, saw),
         (FaultKind::LostReply, _) if !counts(|c| c.down == 0) => (Sight::Contrary, saw),
@@ -374,6 +383,10 @@ mod tests {
                 false,
             ),
             (FaultKind::LostReply, early, counted(90, 200, 200), false),
+            (FaultKind::Reset, Passage::Closed, counted(0, 0, 0), true),
+            (FaultKind::Reset, Passage::Closed, counted(9, 9, 9), false),
+            (FaultKind::Reset, Passage::Silent, counted(0, 0, 0), false),
+            (FaultKind::Reset, early, counted(90, 200, 200), false),
             (FaultKind::Latency, late, counted(90, 200, 200), true),
             (FaultKind::Latency, early, counted(90, 200, 200), false),
             (

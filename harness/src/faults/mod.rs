@@ -6,7 +6,7 @@
 //! | `nemesis.rs` | carries the plan out; what each fault needs to do so |
 //! | `zombie.rs` | the adversary's own: stop the holder, let its successor write, let it go |
 //! | `pause.rs` | SIGSTOP and SIGCONT |
-//! | `link.rs` | hole, lost reply, latency |
+//! | `link.rs` | hole, lost reply, latency, reset |
 //! | `kill.rs` | SIGKILL and a restart on the same data |
 //! | `service.rs` | which node of a service is struck |
 //! | `probe.rs` | a request through a link, as evidence |

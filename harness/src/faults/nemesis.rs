@@ -90,9 +90,10 @@ impl Nemesis {
                 match fault.kind {
                     FaultKind::Zombie => zombie::inject(&means, &planned).await,
                     FaultKind::Pause => pause::inject(&means, &planned, &fault).await,
-                    FaultKind::Hole | FaultKind::LostReply | FaultKind::Latency => {
-                        link::inject(&means, &planned, &fault).await
-                    }
+                    FaultKind::Hole
+                    | FaultKind::LostReply
+                    | FaultKind::Latency
+                    | FaultKind::Reset => link::inject(&means, &planned, &fault).await,
                     FaultKind::Kill => kill::inject(&means, &planned, &fault).await,
                 }
             });

@@ -79,7 +79,7 @@ fn worker(suite: &Suite, fault: &Fault, stream: &mut impl Rng) -> Option<u32> {
     match (fault.kind, &fault.on) {
         (FaultKind::Pause, Some(On::Node(number))) => Some(number - 1),
         (FaultKind::Pause, Some(On::Worker))
-        | (FaultKind::Hole | FaultKind::LostReply | FaultKind::Latency, _)
+        | (FaultKind::Hole | FaultKind::LostReply | FaultKind::Latency | FaultKind::Reset, _)
             if fault.link != Some(Link::LeaderPeers) =>
         {
             Some(stream.random_range(0..workers))

@@ -15,7 +15,7 @@ pub struct Fault {
     /// To which node (`pause`, `kill`); the zombie finds its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on: Option<On>,
-    /// To which link (`hole`, `lost-reply`, `latency`).
+    /// To which link (`hole`, `lost-reply`, `latency`, `reset`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link: Option<Link>,
     /// How often; jittered by the seed by a fifth either way.
@@ -55,7 +55,9 @@ impl TryFrom<Written> for Fault {
         let (takes_on, takes_link) = match kind {
             FaultKind::Zombie => (false, false),
             FaultKind::Pause | FaultKind::Kill => (true, false),
-            FaultKind::Hole | FaultKind::LostReply | FaultKind::Latency => (false, true),
+            FaultKind::Hole | FaultKind::LostReply | FaultKind::Latency | FaultKind::Reset => {
+                (false, true)
+            }
         };
         if on.is_some() && !takes_on {
             return Err(format!("a {name} fault takes no `on`"));
@@ -139,6 +141,8 @@ pub enum FaultKind {
     LostReply,
     /// Every answer on a link comes later.
     Latency,
+    /// Connections on a link are reset as soon as bytes flow on them; new ones too.
+    Reset,
     /// SIGKILL, then a restart on the same data.
     Kill,
 }
@@ -166,6 +170,10 @@ pub const FAULT_KINDS: &[(FaultKind, &str)] = &[
         "every answer on a worker's link to a service comes later by `delay`",
     ),
     (
+        FaultKind::Reset,
+        "connections on a worker's link to a service are reset as soon as bytes flow on them",
+    ),
+    (
         FaultKind::Kill,
         "SIGKILL a service, restart it on the same data after `length`",
     ),
@@ -181,6 +189,7 @@ impl FaultKind {
             Self::Hole => "hole",
             Self::LostReply => "lost-reply",
             Self::Latency => "latency",
+            Self::Reset => "reset",
             Self::Kill => "kill",
         }
     }
