@@ -17,6 +17,7 @@ use fencepost_checker::history::Token;
 use fencepost_workloads::client::{
     Endpoint, Failure, Grant, Lock, Reading, Reason, Resource, Written,
 };
+use fencepost_workloads::protocol::Options;
 use fencepost_workloads::worker::{LINE_LIMIT, WorkerError};
 use fencepost_workloads::{locks, resources, worker};
 use serde_json::{Value, json};
@@ -30,24 +31,30 @@ fn token(value: i128) -> Token {
 }
 
 fn lock_at(address: &str, timeout: Duration) -> Box<dyn Lock> {
+    let options = Options::plain("reference", "reference", timeout);
     locks::connect(
         "reference",
         &Endpoint {
             client: "c1",
-            address,
+            addresses: &[address],
             timeout,
+            options: &options,
+            namespace: &options.namespace,
         },
     )
     .expect("a usable endpoint")
 }
 
 fn resource_at(address: &str, timeout: Duration) -> Box<dyn Resource> {
+    let options = Options::plain("reference", "reference", timeout);
     resources::connect(
         "reference",
         &Endpoint {
             client: "c1",
-            address,
+            addresses: &[address],
             timeout,
+            options: &options,
+            namespace: &options.namespace,
         },
     )
     .expect("a usable endpoint")
@@ -724,7 +731,7 @@ fn a_hello_that_asks_for_what_there_is_not_says_what_is_right() {
         ),
         (
             no_lock,
-            r#""sandcastle" is no known lock service: reference is right"#,
+            r#""sandcastle" is no known lock service: reference, etcd, postgres, postgres-advisory is right"#,
         ),
         (no_time, "the hello's timeout_ms is 0: at least 1 is right"),
         (

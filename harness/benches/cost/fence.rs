@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use fencepost_checker::history::Token;
 use fencepost_workloads::client::Endpoint;
+use fencepost_workloads::protocol::Options;
 use fencepost_workloads::resources;
 
 use crate::support::{LOAD, PAIRS, Row, folder, median, row, runtime, serve, text};
@@ -53,10 +54,14 @@ async fn writes(resource: SocketAddr, round: u64) -> f64 {
     let writers: Vec<_> = (0..16)
         .map(|writer| {
             let name = format!("w{writer}");
+            let timeout = Duration::from_secs(2);
+            let options = Options::plain("reference", "reference", timeout);
             let endpoint = Endpoint {
                 client: &name,
-                address: &address,
-                timeout: Duration::from_secs(2),
+                addresses: &[&address],
+                timeout,
+                options: &options,
+                namespace: &options.namespace,
             };
             let client = resources::connect("reference", &endpoint).expect("a client");
             tokio::spawn(async move {

@@ -19,7 +19,7 @@ use fencepost::proxies::Proxies;
 use fencepost_checker::history::Type;
 use fencepost_workloads::client::{Endpoint, Failure, Lock, Outcome, Reason, Resource};
 use fencepost_workloads::holder::{Action, Due, Holder, Lane};
-use fencepost_workloads::protocol::Response;
+use fencepost_workloads::protocol::{Options, Response};
 use fencepost_workloads::seed::Seed;
 use fencepost_workloads::suite::Suite;
 use fencepost_workloads::workload::Roster;
@@ -234,21 +234,27 @@ fn spent_by(parent: u32, begun: impl Fn() -> bool) -> BTreeMap<String, f64> {
         .collect()
 }
 
-/// The process and its children, each with its verb.
+/// The process and its descendants, each with its verb. A run is two processes, the harness and its guardian.
 fn members(parent: u32) -> Vec<(u32, String)> {
     let mut members = vec![(parent, "run".to_owned())];
-    for entry in std::fs::read_dir("/proc").expect("Linux").flatten() {
-        let Some(pid) = entry
-            .file_name()
-            .to_str()
-            .and_then(|name| name.parse().ok())
-        else {
-            continue;
-        };
-        if stat(pid).is_some_and(|fields| fields[1] == parent.to_string()) {
-            let words = std::fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default();
-            let verb = words.split('\0').nth(1).unwrap_or_default();
-            members.push((pid, verb.to_owned()));
+    let mut looked = 0;
+    while looked < members.len() {
+        let parent = members[looked].0;
+        looked += 1;
+        for entry in std::fs::read_dir("/proc").expect("Linux").flatten() {
+            let Some(pid) = entry
+                .file_name()
+                .to_str()
+                .and_then(|name| name.parse().ok())
+            else {
+                continue;
+            };
+            if stat(pid).is_some_and(|fields| fields[1] == parent.to_string()) {
+                let words = std::fs::read_to_string(entry.path().join("cmdline"));
+                let verb = words.unwrap_or_default();
+                let verb = verb.split('\0').nth(1).unwrap_or_default();
+                members.push((pid, verb.to_owned()));
+            }
         }
     }
     members
@@ -289,6 +295,7 @@ pub fn loop_worker(words: &[String]) {
         .enable_all()
         .build()
         .expect("a runtime");
+    let options = Options::plain("reference", "reference", TIMEOUT);
     let operations = runtime.block_on(async {
         let mut clients: Vec<Driven> = roster
             .clients
@@ -296,13 +303,16 @@ pub fn loop_worker(words: &[String]) {
             .zip(holders)
             .filter(|(member, _)| member.worker == worker)
             .map(|(member, holder)| {
-                let at = |address| Endpoint {
+                let at = |links| Endpoint {
                     client: &member.client,
-                    address,
+                    addresses: links,
                     timeout: TIMEOUT,
+                    options: &options,
+                    namespace: &options.namespace,
                 };
-                let lock = locks::connect("reference", &at(&words[0])).expect("a client");
-                let resource = resources::connect("reference", &at(&words[1])).expect("a client");
+                let (lock, resource) = ([words[0].as_str()], [words[1].as_str()]);
+                let lock = locks::connect("reference", &at(&lock)).expect("a client");
+                let resource = resources::connect("reference", &at(&resource)).expect("a client");
                 Driven {
                     holder,
                     lock: roster.locks[member.lock].lock.clone(),

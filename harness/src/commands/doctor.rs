@@ -13,11 +13,15 @@ use crate::cli::DoctorArguments;
 use crate::error::{EXIT_FAILURE, HarnessError};
 use crate::journal::state_folder;
 use crate::runtime;
+use crate::targets::Service;
+use crate::targets::systems::{SYSTEMS, SystemKind, kind_of};
 use crate::terminal::say;
+use fencepost_workloads::suite::{BUILT_IN, Suite};
+use fencepost_workloads::systems::Server;
 
 /// One thing that was tried.
 struct Check {
-    /// What it is for: a target, or a fault of one.
+    /// What it is for: a target, a fault of one, or suites.
     about: String,
     /// Whether the local target cannot run without it.
     needed: bool,
@@ -76,11 +80,67 @@ pub fn doctor(arguments: &DoctorArguments) -> Result<u8, HarnessError> {
         needed: false,
         result: python(),
     });
+    let others = SYSTEMS
+        .iter()
+        .filter(|system| system.server != Server::Reference);
+    checks.extend(others.map(servers));
+    checks.extend(clients());
     print(&checks, arguments.json);
     let missing = checks
         .iter()
         .any(|check| check.needed && check.result.is_err());
     Ok(if missing { EXIT_FAILURE } else { 0 })
+}
+
+/// Whether the servers of a kind can be started, for the suites that want them.
+fn servers(system: &SystemKind) -> Check {
+    let wants = |suite: &Suite| {
+        let servers = Service::ALL.map(|service| kind_of(suite, service).server);
+        servers.contains(&system.server)
+    };
+    Check {
+        about: format!("local target: {} ({})", system.name, suites(wants)),
+        needed: false,
+        result: (system.installed)(),
+    }
+}
+
+/// Whether this build has the clients that suites want, one check for each set of features.
+fn clients() -> Vec<Check> {
+    let mut wanted: Vec<Vec<&str>> = BUILT_IN
+        .iter()
+        .map(|suite| suite.suite().missing_features())
+        .filter(|missing| !missing.is_empty())
+        .collect();
+    wanted.sort();
+    wanted.dedup();
+    let check = |missing: Vec<&str>| Check {
+        about: format!(
+            "clients of {} ({})",
+            missing.join(" and "),
+            suites(|suite| suite.missing_features() == missing)
+        ),
+        needed: false,
+        result: Err(format!(
+            "this build has none: cargo build --release --features {}{}",
+            missing.join(","),
+            match missing.contains(&"etcd") {
+                true => "; it needs a protobuf compiler: apt-get install protobuf-compiler",
+                false => "",
+            }
+        )),
+    };
+    wanted.into_iter().map(check).collect()
+}
+
+/// The built-in suites that are so, as a list.
+fn suites(wanted: impl Fn(&Suite) -> bool) -> String {
+    let names: Vec<&str> = BUILT_IN
+        .iter()
+        .filter(|suite| wanted(&suite.suite()))
+        .map(|suite| suite.name)
+        .collect();
+    names.join(", ")
 }
 
 fn print(checks: &[Check], json: bool) {

@@ -48,12 +48,8 @@ pub(crate) struct Service {
 impl Service {
     /// Prepares connections; none is opened yet.
     pub(crate) fn new(endpoint: &Endpoint<'_>) -> Result<Self, EndpointError> {
-        let unusable = |message: String| EndpointError::Unusable {
-            client: endpoint.client.to_owned(),
-            address: endpoint.address.to_owned(),
-            message,
-        };
-        let base = format!("http://{}", endpoint.address);
+        let unusable = |message: String| endpoint.unusable(message);
+        let base = format!("http://{}", endpoint.single()?);
         let base = match Url::parse(&base) {
             Ok(url) if url.path() == "/" && url.query().is_none() && url.fragment().is_none() => {
                 url
@@ -261,6 +257,7 @@ pub(crate) fn segment(name: &str) -> Result<String, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::Options;
 
     #[test]
     fn a_name_is_one_segment_of_a_path_whatever_it_holds() {
@@ -289,11 +286,14 @@ mod tests {
 
     #[test]
     fn an_address_is_a_host_and_a_port_and_nothing_else() {
+        let options = Options::plain("reference", "reference", Duration::from_secs(1));
         let service = |address| {
             Service::new(&Endpoint {
                 client: "c1",
-                address,
+                addresses: &[address],
                 timeout: Duration::from_secs(1),
+                options: &options,
+                namespace: &options.namespace,
             })
         };
         assert!(service("127.0.0.1:80").is_ok());

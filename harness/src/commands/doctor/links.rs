@@ -11,8 +11,11 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use crate::faults::{Passage, probe};
+use crate::faults::{Greeting, Passage, probe};
 use crate::proxies::{Proxies, ProxyError, Stream, Toxic};
+
+/// What the server that is tried understands.
+const GREETING: Greeting = Greeting::Http("/");
 
 /// How long a request may take that is to get through, and how long one is waited for that is not.
 const PROBE: Duration = Duration::from_millis(1_000);
@@ -151,7 +154,7 @@ impl Link {
 
     /// A request must be answered; says how long that took.
     async fn gets_through(&self) -> Result<String, String> {
-        match probe(&self.listen, PROBE).await {
+        match probe(&self.listen, GREETING, PROBE).await {
             Passage::Answered(took) => Ok(millis(took)),
             other => Err(format!(
                 "a request through {} was not answered: {}",
@@ -174,7 +177,7 @@ impl Link {
         }
         let before = self.reached.load(Relaxed);
         let within = if name == "latency" { PROBE } else { HUSH };
-        let passage = probe(&self.listen, within).await;
+        let passage = probe(&self.listen, GREETING, within).await;
         let reached = self.reached.load(Relaxed) > before;
         match fault {
             Fault::Toxic(_) => self

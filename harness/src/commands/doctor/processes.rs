@@ -13,24 +13,21 @@ const SEEN_WITHIN: Duration = Duration::from_secs(2);
 const SIGNALS: &str = "signals between processes of one user and a readable /proc are needed: no seccomp filter, no /proc mounted with hidepid";
 
 fn command(program: &str, arguments: &[&str]) -> NodeCommand {
+    let marker = format!("doctor-{}/tried", std::process::id());
     NodeCommand {
-        program: program.into(),
         arguments: arguments.iter().map(Into::into).collect(),
-        marker: format!("doctor-{}/tried", std::process::id()),
-        log: "/dev/null".into(),
-        piped: false,
+        ..NodeCommand::new(program.as_ref(), marker, "/dev/null".into())
     }
 }
 
 /// A node, and the thread that must live as long.
 fn started(program: &str, arguments: &[&str]) -> Result<(Node, Spawner), String> {
     let command = command(program, arguments);
-    let marker = command.marker.clone();
     let spawner = Spawner::start().map_err(|error| error.to_string())?;
     let child = spawner
-        .spawn(command)
+        .spawn(command.clone())
         .map_err(|error| format!("`{program}` cannot be started: {error}"))?;
-    Ok((Node::new(marker, child), spawner))
+    Ok((Node::of(&command, child), spawner))
 }
 
 /// Stops a process, looks, and lets it go.
@@ -51,7 +48,7 @@ pub(super) fn kill_and_start_again() -> Result<String, String> {
     let again = spawner
         .spawn(command("sleep", &["60"]))
         .map_err(|error| format!("{killed}, and it cannot be started again: {error}"))?;
-    let mut again = Node::new(command("sleep", &[]).marker, again);
+    let mut again = Node::of(&command("sleep", &[]), again);
     let pid = again.pid();
     let lives = proc::is_alive(pid);
     again.kill()?;
