@@ -8,7 +8,9 @@ use super::bands::{Band, hatch_stopped, shade, worker_of};
 use super::belief::Belief;
 use super::callouts::{Callout, arranged};
 use super::frame::{Axis, RIGHT, Unit, time_grid};
-use super::palette::{self, Answer, INK, LANE, SOFT_INK, VIOLATION, is_write};
+use super::palette::{
+    self, Answer, INK, LANE, SHADE_OF_ALL, SHADE_OF_LANE, SOFT_INK, VIOLATION, is_write,
+};
 use super::plain::{lasting, plain};
 use super::scene::{Anchor, Area, Mark, Point, Scene, at, fitted, text_area};
 use super::sentence::sentence;
@@ -93,13 +95,13 @@ impl CloseUp<'_> {
         for area in areas.iter().step_by(2) {
             scene.fill(*area, LANE);
         }
-        shade(scene, &self.axis, common.iter(), plot, 0.16);
+        shade(scene, &self.axis, common.iter(), plot, SHADE_OF_ALL);
         for (&client, area) in self.story.clients.iter().zip(&areas) {
             let own = self
                 .bands
                 .iter()
                 .filter(|band| band.strikes(client, self.run, self.history));
-            shade(scene, &self.axis, own, *area, 0.26);
+            shade(scene, &self.axis, own, *area, SHADE_OF_LANE);
         }
         time_grid(scene, &self.axis, unit_of(self.story), plot);
         for ((&client, area), callouts) in self.story.clients.iter().zip(&areas).zip(&callouts) {

@@ -22,7 +22,7 @@
 //! | [`palette`] | colours and their words |
 //! | `sentence.rs` | one operation in a few words |
 //! | `plain.rs` | names from outside, made harmless |
-//! | `scene.rs`, `paint.rs`, `svg.rs` | shapes in pixels; PNG and SVG of them |
+//! | `scene.rs`, `paint.rs`, `svg.rs`, `typeface.rs` | shapes in pixels; PNG and SVG of them; the font |
 
 mod annotations;
 mod bands;
@@ -66,6 +66,7 @@ mod summary;
 mod svg;
 mod terminal;
 mod timeline;
+mod typeface;
 mod violation;
 pub mod zombies;
 
@@ -365,6 +366,10 @@ mod tests {
         ids.sort_unstable();
         ids.dedup();
         assert_eq!(ids.len(), all, "each id once");
+        assert_eq!(page.matches("@font-face").count(), 1, "the font once");
+        assert!(
+            page.contains("src: url(data:font/woff2;base64,") && page.contains("font-src data:")
+        );
         assert!(!page.contains("://") && !page.contains("src=") && !page.contains("<script"));
         for target in page.split("href=\"").skip(1) {
             let target = target.split('"').next().expect("it ends");

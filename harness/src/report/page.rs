@@ -13,6 +13,7 @@ use super::plain::{counted, grouped, lasting};
 use super::plots::PLOTS;
 use super::source::Source;
 use super::terminal::{severity_word, times};
+use super::typeface::face;
 use super::zombies::{self, zombies};
 
 const STYLE: &str = include_str!("page.css");
@@ -52,11 +53,12 @@ pub fn page(source: &Source<'_>, inlays: &[Inlay], failures: &[String]) -> Strin
     .concat();
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; font-src data:\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n\
-         {}<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{body}</main>\n</body>\n</html>\n",
-        element("title", &title)
+         {}<style>\n{}{STYLE}</style>\n</head>\n<body>\n<main>\n{body}</main>\n</body>\n</html>\n",
+        element("title", &title),
+        face()
     )
 }
 
