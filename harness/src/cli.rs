@@ -94,8 +94,17 @@ pub struct RunArguments {
     /// Print one JSON object and nothing else on standard output.
     #[arg(long)]
     pub json: bool,
-    /// How the result is printed.
-    #[arg(long, value_enum, default_value = "text", conflicts_with = "json")]
+    /// Print, after the text, what a CI shows beside the job.
+    #[arg(long, value_enum, value_name = "CI", conflicts_with = "json")]
+    pub annotate: Option<Ci>,
+    /// Another way to say --annotate.
+    #[arg(
+        long,
+        value_enum,
+        default_value = "text",
+        conflicts_with = "json",
+        hide = true
+    )]
     pub format: RunFormat,
     /// Use a Toxiproxy that is running already instead of the embedded fault proxy.
     #[arg(long, value_name = "HOST:PORT", value_parser = resolve)]
@@ -189,6 +198,9 @@ pub enum Format {
     Auto,
     /// One JSON object a line, as `fencepost run` writes it.
     Jsonl,
+    /// Another way to say --annotate github, as `run` knows it; the file is read as if nothing was said.
+    #[value(hide = true)]
+    Github,
 }
 
 /// `fencepost heal`

@@ -31,6 +31,7 @@ pub mod terminal;
 use std::process::ExitCode;
 
 use clap::Parser;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 // Linked for its feature `vendored` alone: toxiproxy_rust's TLS needs OpenSSL, and a newcomer's machine has none.
 use openssl as _;
 
@@ -45,8 +46,11 @@ pub fn main() -> ExitCode {
         Err(error) => {
             // Help and version are no errors; clap's own status for wrong usage would be ours for "unknown".
             let status = if error.use_stderr() { EXIT_USAGE } else { 0 };
-            // A terminal that has gone away is no reason to end otherwise.
-            let _ = error.print();
+            match no_such_value(&error) {
+                Some(line) => terminal::complain(line),
+                // A terminal that has gone away is no reason to end otherwise.
+                None => drop(error.print()),
+            }
             return status.into();
         }
     };
@@ -57,6 +61,21 @@ pub fn main() -> ExitCode {
             error.exit_code().into()
         }
     }
+}
+
+/// A flag was given a word that is not on its list: one line that names the list, as for names that we look up.
+fn no_such_value(error: &clap::Error) -> Option<String> {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) if !text.is_empty() => Some(text.as_str()),
+        _ => None,
+    };
+    let Some(ContextValue::Strings(known)) = error.get(ContextKind::ValidValue) else {
+        return None;
+    };
+    let flag = text(ContextKind::InvalidArg)?.split(' ').next()?;
+    let given = report::plain(text(ContextKind::InvalidValue)?, 60);
+    (error.kind() == ErrorKind::InvalidValue && !known.is_empty())
+        .then(|| format!("{flag}: no {given:?}: {} is right", known.join(", ")))
 }
 
 fn dispatch(verb: &Verb) -> Result<u8, HarnessError> {

@@ -20,7 +20,7 @@ const HEIGHT: f64 = 380.0;
 /// What a stop does to the holder.
 fn words_of(kind: &str) -> &'static str {
     match kind {
-        "zombie" => "zombie: stopped until its successor had written",
+        "zombie" => "zombie: stopped until a successor had written",
         "pause" => "pause: stopped for some time",
         "kill" => "kill: its worker was killed",
         _ => "hole: cut off from the lock service or the resource",
@@ -35,9 +35,12 @@ pub fn handover(run: &RunRecord, history: &History, beliefs: &[Belief]) -> Scene
     let successions = successions(run, history, beliefs);
     let passed = |one: &&Succession| matches!(one.fate, Fate::Passed { .. });
     let subtitle = format!(
-        "run {}: n = {} hand-overs after {} that struck the holder of a lock; the share that was done after so long, one mark each",
+        "run {}: n = {} after {} that struck the holder of a lock; the share that was done after so long, one mark each",
         plain(&run.run, 16),
-        grouped(successions.iter().filter(passed).count() as u64),
+        counted(
+            successions.iter().filter(passed).count() as u64,
+            "hand-over"
+        ),
         counted(successions.len() as u64, "stop")
     );
     let top = heading(&mut scene, title, &subtitle, 22.0) + 16.0;
@@ -268,7 +271,7 @@ mod tests {
         assert!(
             texts
                 .iter()
-                .any(|text| text.contains("n = 1 hand-overs after 1 stop that struck"))
+                .any(|text| text.contains("n = 1 hand-over after 1 stop that struck"))
                 && texts
                     .iter()
                     .any(|text| text.ends_with("had written (n = 1)")),
