@@ -94,8 +94,17 @@ pub struct RunArguments {
     /// Print one JSON object and nothing else on standard output.
     #[arg(long)]
     pub json: bool,
-    /// How the result is printed.
-    #[arg(long, value_enum, default_value = "text", conflicts_with = "json")]
+    /// Print, after the text, what a CI shows beside the job.
+    #[arg(long, value_enum, value_name = "CI", conflicts_with = "json")]
+    pub annotate: Option<Ci>,
+    /// Another way to say --annotate.
+    #[arg(
+        long,
+        value_enum,
+        default_value = "text",
+        conflicts_with = "json",
+        hide = true
+    )]
     pub format: RunFormat,
     /// Use a Toxiproxy that is running already instead of the embedded fault proxy.
     #[arg(long, value_name = "HOST:PORT", value_parser = resolve)]
@@ -194,6 +203,9 @@ pub enum Format {
     Auto,
     /// One JSON object a line, as `fencepost run` writes it.
     Jsonl,
+    /// Another way to say --annotate github, as `run` knows it; the file is read as if nothing was said.
+    #[value(hide = true)]
+    Github,
 }
 
 /// `fencepost heal`
@@ -298,6 +310,9 @@ pub(crate) fn in_one_line(error: &clap::Error) -> Option<String> {
     ) {
         return None;
     }
+    if let Some(line) = no_such_value(error) {
+        return Some(line);
+    }
     let text = error.render().to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);
     let paragraph = |part: &str| {
@@ -314,7 +329,24 @@ pub(crate) fn in_one_line(error: &clap::Error) -> Option<String> {
             line = format!("{line}; right is `{usage}`, see --help");
         }
     }
-    Some(line)
+    // What was given is repeated, and may hold anything.
+    Some(line.replace(char::is_control, " "))
+}
+
+/// A flag was given a word that is not on its list: the list is told, as for names that we look up.
+fn no_such_value(error: &clap::Error) -> Option<String> {
+    use clap::error::{ContextKind, ContextValue, ErrorKind};
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) if !text.is_empty() => Some(text.as_str()),
+        _ => None,
+    };
+    let Some(ContextValue::Strings(known)) = error.get(ContextKind::ValidValue) else {
+        return None;
+    };
+    let flag = text(ContextKind::InvalidArg)?.split(' ').next()?;
+    let given = crate::report::plain(text(ContextKind::InvalidValue)?, 60);
+    (error.kind() == ErrorKind::InvalidValue && !known.is_empty())
+        .then(|| format!("{flag}: no {given:?}: {} is right", known.join(", ")))
 }
 
 /// Resolves an address once, at the beginning.
@@ -354,7 +386,7 @@ mod tests {
             ),
             (
                 &["run", "--target", "moon"],
-                "invalid value 'moon' for '--target <TARGET>' [possible values: local]",
+                "--target: no \"moon\": local, external is right",
             ),
             (
                 &["run", "--time-limit"],

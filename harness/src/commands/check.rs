@@ -23,7 +23,7 @@ const FIRST_BLOCK: u64 = 1 << 16;
 /// Judges each file in order; the worst of them is the exit status. One that cannot be read does not stop the others.
 ///
 /// # Errors
-/// When there is no such model.
+/// When there is no such model, or flags do not go together.
 pub fn check(arguments: &CheckArguments) -> Result<u8, HarnessError> {
     let model: Model = arguments.model.parse().map_err(|_| {
         let known: Vec<_> = MODELS.iter().map(|&(_, name, _)| name).collect();
@@ -33,14 +33,23 @@ pub fn check(arguments: &CheckArguments) -> Result<u8, HarnessError> {
             known.join(", ")
         ))
     })?;
+    let (format, annotated) = match arguments.format {
+        Format::Github => (Format::Auto, true),
+        format => (format, arguments.annotate == Some(Ci::Github)),
+    };
+    if annotated && arguments.json {
+        return Err(HarnessError::Usage(
+            "--json and annotations for a CI do not go together: one of them is right".to_owned(),
+        ));
+    }
     let mut worst = 0;
     for file in &arguments.files {
-        let status = match read(file, arguments.format) {
+        let status = match read(file, format) {
             Ok(history) => {
                 let judgement = judge(&history, model);
                 if arguments.json {
                     print_json(file, &history, &judgement)
-                } else if arguments.annotate == Some(Ci::Github) {
+                } else if annotated {
                     let word = format!("fencepost-{:016x}", machine::entropy());
                     let text = text(file, &history, &judgement, model);
                     print(&report::quoted(&text, &word));

@@ -10,7 +10,7 @@ use fencepost_workloads::suite::{BUILT_IN, Count, Fault, Suite, TargetKind, buil
 
 use clap::ValueEnum as _;
 
-use crate::cli::{RunArguments, RunFormat, TargetName};
+use crate::cli::{Ci, RunArguments, RunFormat, TargetName};
 use crate::defects::{Defects, catalogue};
 use crate::error::{EXIT_FAILURE, HarnessError};
 use crate::machine;
@@ -36,14 +36,15 @@ pub fn run(arguments: &RunArguments) -> Result<u8, HarnessError> {
     // Nothing of the run is left; what a broken pipe still holds must not keep the program.
     runtime.shutdown_background();
     let end = end?;
-    match arguments.format {
-        _ if arguments.json => print_json(&end),
-        RunFormat::Text => print(&text(&end)),
-        RunFormat::Github => {
-            let word = format!("fencepost-{:016x}", machine::entropy());
-            print(&report::quoted(&text(&end), &word));
-            print(&report::github_run(&end.record, &end.judgement));
-        }
+    let annotated = arguments.annotate == Some(Ci::Github) || arguments.format == RunFormat::Github;
+    if arguments.json {
+        print_json(&end);
+    } else if annotated {
+        let word = format!("fencepost-{:016x}", machine::entropy());
+        print(&report::quoted(&text(&end), &word));
+        print(&report::github_run(&end.record, &end.judgement));
+    } else {
+        print(&text(&end));
     }
     Ok(status(&end))
 }
