@@ -16,6 +16,7 @@ use axum::routing::{get, post};
 use serde_json::{Value, json};
 
 use crate::Limits;
+use crate::defects::{self, Defect};
 use crate::desk::{Desk, Stopped};
 use crate::metrics::{self, Metrics};
 use crate::request::{self, Complaint, Reader};
@@ -27,6 +28,7 @@ pub(crate) struct Front {
     pub desk: Desk,
     pub metrics: Arc<Metrics>,
     pub limits: Arc<Limits>,
+    pub defect: Option<Defect>,
 }
 
 type LockPath = Result<Path<String>, PathRejection>;
@@ -125,6 +127,7 @@ impl Front {
     async fn ask(&self, lock: LockPath, body: Body, read: Reader) -> Result<Response, Refusal> {
         let lock = request::lock_name(&lock?, &self.limits)?;
         let request = read(&body?, &self.limits)?;
+        let lock = defects::table_entry(self.defect, lock, request.client());
         let answer = self.desk.ask(lock, request).await?;
         self.response(answer)
     }

@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn largest_token_and_a_quoted_name_are_written_exactly() {
-        let mut state = State::new(Limits::default());
+        let mut state = State::new(Limits::default(), None);
         let hold = StoredHold {
             client: "c1".into(),
             token: u64::MAX,

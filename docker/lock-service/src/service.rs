@@ -136,7 +136,7 @@ impl LockService {
     /// Where the data directory cannot be used, another process uses it, or its store is broken.
     pub fn open(config: Config) -> Result<Self, ServeError> {
         let store = Store::open(&config.data)?;
-        let mut state = State::new(config.limits.clone());
+        let mut state = State::new(config.limits.clone(), config.defect);
         let origin = Instant::now();
         for (name, stored) in store.load()? {
             let record = Record {
@@ -164,6 +164,7 @@ impl LockService {
             desk,
             metrics,
             limits,
+            defect: config.defect,
         };
         Ok(Self {
             front,

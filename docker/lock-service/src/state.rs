@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::Limits;
+use crate::defects::{self, Defect};
 
 #[cfg(test)]
 mod tests;
@@ -48,6 +49,17 @@ pub(crate) enum Request {
         client: String,
         token: u64,
     },
+}
+
+impl Request {
+    /// Who asks.
+    pub fn client(&self) -> &str {
+        match self {
+            Self::Acquire { client, .. }
+            | Self::Renew { client, .. }
+            | Self::Release { client, .. } => client,
+        }
+    }
 }
 
 /// What a request is answered.
@@ -108,6 +120,9 @@ pub(crate) struct LockView {
 #[derive(Debug)]
 pub(crate) struct State {
     limits: Limits,
+    defect: Option<Defect>,
+    /// The time of day in milliseconds; only a defect looks at it.
+    wall: u64,
     locks: HashMap<LockName, Lock>,
     timers: BTreeSet<(Moment, Timer)>,
     effects: Effects,
@@ -133,6 +148,7 @@ struct Hold {
 struct Waiter {
     client: String,
     ttl: Duration,
+    asked: Moment,
     until: Moment,
 }
 
@@ -146,13 +162,20 @@ enum Timer {
 
 impl State {
     /// No locks yet.
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: Limits, defect: Option<Defect>) -> Self {
         Self {
             limits,
+            defect,
+            wall: 0,
             locks: HashMap::new(),
             timers: BTreeSet::new(),
             effects: Effects::default(),
         }
+    }
+
+    /// Tells the time of day, in milliseconds. The sound service does not care.
+    pub fn set_wall_clock(&mut self, millis: u64) {
+        self.wall = millis;
     }
 
     /// Takes over a lock from the store. Its hold, if any, has its full ttl from `now` on.
@@ -184,6 +207,7 @@ impl State {
                 let waiter = Waiter {
                     client,
                     ttl,
+                    asked: now,
                     until: now + wait,
                 };
                 self.acquire(now, ticket, name, waiter)
@@ -205,6 +229,7 @@ impl State {
     pub fn advance(&mut self, now: Moment) {
         while self.timers.first().is_some_and(|(due, _)| *due <= now) {
             match self.timers.pop_first() {
+                Some((_, Timer::Lease(_))) if !defects::leases_lapse(self.defect) => {}
                 Some((_, Timer::Lease(name))) => {
                     self.effects.lapsed.push(name.clone());
                     self.hand_over(now, &name);
@@ -276,7 +301,11 @@ impl State {
             if self.locks.len() >= self.limits.locks {
                 return Some(Answer::TooManyLocks);
             }
-            self.locks.insert(name.clone(), Lock::default());
+            let new = Lock {
+                issued: defects::first_counter(self.defect),
+                ..Lock::default()
+            };
+            self.locks.insert(name.clone(), new);
         }
         let most_waiters = self.limits.waiters;
         let lock = self.lock(name);
@@ -309,7 +338,7 @@ impl State {
         token: u64,
         ttl: Duration,
     ) -> Answer {
-        let Some(hold) = self.matching_hold(name, client, token) else {
+        let Some(hold) = self.matching_hold(name, client, token, true) else {
             return Answer::NotHeld;
         };
         let before = std::mem::replace(&mut hold.expires, now + ttl);
@@ -321,7 +350,7 @@ impl State {
     }
 
     fn release(&mut self, now: Moment, name: &LockName, client: &str, token: u64) -> Answer {
-        if self.matching_hold(name, client, token).is_none() {
+        if self.matching_hold(name, client, token, false).is_none() {
             return Answer::NotHeld;
         }
         self.hand_over(now, name);
@@ -329,9 +358,16 @@ impl State {
     }
 
     /// The current hold, if it is this client's under this token.
-    fn matching_hold(&mut self, name: &LockName, client: &str, token: u64) -> Option<&mut Hold> {
+    fn matching_hold(
+        &mut self,
+        name: &LockName,
+        client: &str,
+        token: u64,
+        renewal: bool,
+    ) -> Option<&mut Hold> {
+        let anybody = defects::believes_anybody(self.defect, renewal);
         let hold = self.locks.get_mut(name)?.hold.as_mut()?;
-        (hold.client == client && hold.token == token).then_some(hold)
+        (anybody || (hold.client == client && hold.token == token)).then_some(hold)
     }
 
     /// Ends the hold and grants the lock to whoever waits first.
@@ -356,10 +392,11 @@ impl State {
 
     /// Grants a free lock under the next token. The caller has seen that there is a next one.
     fn grant(&mut self, now: Moment, name: &LockName, to: Waiter) -> Answer {
-        let expires = now + to.ttl;
+        let expires = defects::lease_begins(self.defect, now, to.asked) + to.ttl;
+        let (defect, wall) = (self.defect, self.wall);
         let lock = self.lock(name);
-        lock.issued += 1;
-        let token = lock.issued;
+        let token = defects::next_token(defect, lock.issued, wall);
+        lock.issued = token;
         lock.hold = Some(Hold {
             client: to.client,
             token,

@@ -14,7 +14,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::oneshot;
 
@@ -96,6 +96,7 @@ impl Writer {
         for departure in departures {
             self.take(now, departure, &mut Vec::new());
         }
+        self.state.set_wall_clock(wall_clock());
         self.state.advance(now);
         let mut views = Vec::new();
         for request in requests {
@@ -163,4 +164,10 @@ impl Writer {
     fn now(&self) -> Moment {
         self.origin.elapsed()
     }
+}
+
+/// The time of day in milliseconds since 1970.
+fn wall_clock() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_millis() as u64)
 }

@@ -15,7 +15,14 @@ impl Table {
 
     fn with(limits: Limits) -> Self {
         Self {
-            state: State::new(limits),
+            state: State::new(limits, None),
+            tickets: 0,
+        }
+    }
+
+    fn broken(defect: Defect) -> Self {
+        Self {
+            state: State::new(Limits::default(), Some(defect)),
             tickets: 0,
         }
     }
@@ -425,4 +432,68 @@ fn draws(mut seed: u64) -> impl FnMut(u64) -> u64 {
             .wrapping_add(1_442_695_040_888_963_407);
         (seed >> 33) % below
     }
+}
+
+#[test]
+fn who_checks_no_holder_renews_and_releases_for_anybody() {
+    let mut table = Table::broken(Defect::RenewWithoutCheck);
+    table.answer(0, "a", acquire("c1", 100, 0));
+    table.answer(150, "a", acquire("c2", 100, 0));
+    assert_eq!(table.answer(160, "a", renew("c1", 1, 100)), renewed(1, 100));
+    assert_eq!(table.answer(170, "a", release("c1", 1)), Answer::NotHeld);
+
+    let mut table = Table::broken(Defect::ReleaseWithoutCheck);
+    table.answer(0, "a", acquire("c1", 100, 0));
+    table.answer(150, "a", acquire("c2", 100, 0));
+    assert_eq!(table.answer(160, "a", renew("c1", 1, 100)), Answer::NotHeld);
+    assert_eq!(table.answer(170, "a", release("c1", 1)), Answer::Released);
+    assert_eq!(table.holder(171, "a"), None);
+}
+
+#[test]
+fn a_lease_that_ran_out_in_the_queue_is_granted_and_lapses_in_the_same_moment() {
+    let mut table = Table::broken(Defect::GrantToLapsedWaiter);
+    table.answer(0, "a", acquire("c1", 1_000, 0));
+    let second = table.queue(10, "c2", 200, 5_000);
+    let third = table.queue(20, "c3", 5_000, 5_000);
+    let answers = table.answers_by(1_000);
+    assert_eq!(
+        answers,
+        [(second, granted(2, 200)), (third, granted(3, 5_000))]
+    );
+    assert_eq!(table.holder(1_001, "a").map(|holder| holder.1), Some(3));
+}
+
+#[test]
+fn without_a_lease_a_dead_holder_keeps_the_lock() {
+    let mut table = Table::broken(Defect::NeverExpires);
+    table.answer(0, "a", acquire("c1", 100, 0));
+    assert_eq!(
+        table.answer(9_000, "a", acquire("c2", 100, 0)),
+        Answer::Held
+    );
+}
+
+#[test]
+fn a_narrow_counter_starts_again_and_a_clock_repeats_itself() {
+    let mut table = Table::broken(Defect::CounterWraps);
+    let tokens: Vec<u64> = (0..20)
+        .map(
+            |turn| match table.answer(turn, "a", acquire("c1", 100, 0)) {
+                Answer::Granted { token, .. } => token,
+                other => panic!("no grant but {other:?}"),
+            },
+        )
+        .collect();
+    assert!(
+        tokens.windows(2).any(|pair| pair[1] < pair[0]),
+        "{tokens:?}"
+    );
+    assert!(tokens.iter().all(|&token| token < 1 << 31));
+
+    let mut table = Table::broken(Defect::TimestampTokens);
+    table.state.set_wall_clock(1_700_000_000_000);
+    let first = table.answer(0, "a", acquire("c1", 100, 0));
+    assert_eq!(first, granted(1_700_000_000_000, 100));
+    assert_eq!(table.answer(1, "a", acquire("c1", 100, 0)), first);
 }
