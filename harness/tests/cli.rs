@@ -250,7 +250,7 @@ fn wrong_usage_is_one_line_and_status_64() {
         (&["--no-such-flag"], "unexpected argument '--no-such-flag'"),
         (
             &["run", "--no-such-flag"],
-            "unexpected argument '--no-such-flag' found; right is `fencepost run",
+            "unexpected argument '--no-such-flag' found",
         ),
         (
             &["run", "--time-limit", "20"],
