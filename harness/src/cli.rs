@@ -71,13 +71,13 @@ pub struct RunArguments {
     #[arg(long, value_name = "DURATION")]
     pub time_limit: Option<TimeLimit>,
     /// Repeat the plan of an earlier run.
-    #[arg(long, value_name = "N", value_parser = seed)]
+    #[arg(long, value_name = "N", value_parser = seed, allow_negative_numbers = true)]
     pub seed: Option<u64>,
     /// Operations a second, all clients together, or "max".
-    #[arg(long, value_name = "HZ")]
+    #[arg(long, value_name = "HZ", allow_negative_numbers = true)]
     pub rate: Option<Rate>,
     /// Clients, spread over the workers.
-    #[arg(long, value_name = "N", value_parser = clients)]
+    #[arg(long, value_name = "N", value_parser = clients, allow_negative_numbers = true)]
     pub clients: Option<u32>,
     /// Which of the suite's faults: kinds or labels with commas, "none" or "all".
     #[arg(long, value_name = "A,B|none|all")]
@@ -324,6 +324,10 @@ pub(crate) fn in_one_line(error: &clap::Error) -> Option<String> {
     let mut line = parts.next().unwrap_or_default();
     for part in parts {
         if let Some(tip) = part.strip_prefix("tip: ") {
+            // That a flag could be meant as a file's name is no help to anybody.
+            if tip.starts_with("to pass ") {
+                continue;
+            }
             line = format!("{line}; {tip}");
         } else if let Some(usage) = part.strip_prefix("Usage: ") {
             line = format!("{line}; right is `{usage}`, see --help");
@@ -379,6 +383,14 @@ mod tests {
             (
                 &["run", "--seed", "x"],
                 "invalid value 'x' for '--seed <N>': a whole number from 0 to 18446744073709551615 is right",
+            ),
+            (
+                &["run", "--rate", "-5"],
+                "invalid value '-5' for '--rate <HZ>': -5 is no rate: operations a second from 0.1 to 1000000, or \"max\", is right",
+            ),
+            (
+                &["run", "--no-such-flag"],
+                "unexpected argument '--no-such-flag' found; right is `fencepost run [OPTIONS] [SUITE]`, see --help",
             ),
             (
                 &["run", "--clients", "0"],
