@@ -480,16 +480,14 @@ fn pauses() -> Vec<Row> {
     let spawner = Spawner::start().expect("a thread");
     let marker = format!("bench-{}/w1", std::process::id());
     let command = NodeCommand {
-        program: BINARY.into(),
         arguments: vec!["worker".into()],
-        marker: marker.clone(),
-        log: "/dev/null".into(),
         piped: true,
+        ..NodeCommand::new(BINARY.as_ref(), marker, "/dev/null".into())
     };
-    let mut child = spawner.spawn(command).expect("it runs");
+    let mut child = spawner.spawn(command.clone()).expect("it runs");
     // Held open, so that the worker stays.
     let _stdin = child.stdin.take();
-    let mut node = Node::new(marker, child);
+    let mut node = Node::of(&command, child);
     let mut took: Vec<f64> = (0..PAUSES)
         .map(|_| {
             let decided = Instant::now();

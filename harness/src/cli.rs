@@ -100,6 +100,9 @@ pub struct RunArguments {
     /// Use a Toxiproxy that is running already instead of the embedded fault proxy.
     #[arg(long, value_name = "HOST:PORT", value_parser = resolve)]
     pub toxiproxy: Option<std::net::SocketAddr>,
+    /// With --target external: write into a database although it holds other tables. They are left alone.
+    #[arg(long)]
+    pub force: bool,
     /// Keep the services' data in the run's folder.
     #[arg(long)]
     pub keep: bool,
@@ -110,6 +113,8 @@ pub struct RunArguments {
 pub enum TargetName {
     /// Processes of this machine, on loopback.
     Local,
+    /// Servers that you started, named by `endpoints` and `url` of the suite; none of them is stopped or killed.
+    External,
 }
 
 /// `fencepost check`

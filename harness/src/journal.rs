@@ -12,13 +12,12 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::HarnessError;
-use crate::targets::proc;
+use crate::targets::{Tenancy, proc};
 
 const FILE: &str = "journal.jsonl";
 /// Its name until it is locked and says whose it is.
@@ -47,6 +46,14 @@ pub enum Entry {
         node: String,
         /// Its leader.
         process: Process,
+        /// How its other processes are known, where they hide their marker.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        home: Option<proc::Home>,
+    },
+    /// A system's data is about to be put outside the run's folder: into a folder `data` in one named after the run.
+    Data {
+        /// The folder `data`.
+        path: PathBuf,
     },
     /// A proxy is about to be created on a Toxiproxy that outlives the run.
     Proxy {
@@ -54,6 +61,11 @@ pub enum Entry {
         api: SocketAddr,
         /// The proxy's name.
         name: String,
+    },
+    /// Keys and tables are about to be made in a server of the user's.
+    Tenancy {
+        /// Where, and under which name.
+        tenancy: Tenancy,
     },
     /// A fault is about to begin.
     Fault {
@@ -96,7 +108,18 @@ impl Process {
 pub struct Journal {
     folder: PathBuf,
     file: Mutex<File>,
-    proxies: AtomicBool,
+    outside: Mutex<Outside>,
+}
+
+/// What has been announced that no death of a node takes along.
+#[derive(Clone, Debug, Default)]
+pub struct Outside {
+    /// Proxies on a server that outlives the run.
+    pub proxies: Vec<String>,
+    /// Data outside the run's folder.
+    pub data: Vec<PathBuf>,
+    /// Keys and tables in servers of the user's.
+    pub tenancies: Vec<Tenancy>,
 }
 
 impl Journal {
@@ -119,7 +142,7 @@ impl Journal {
         let journal = Self {
             folder: folder.clone(),
             file: Mutex::new(file),
-            proxies: AtomicBool::new(false),
+            outside: Mutex::default(),
         };
         let harness = i32::try_from(std::process::id()).expect("Linux process ids are below 2^22");
         journal.write(&Entry::Run {
@@ -140,8 +163,14 @@ impl Journal {
     /// # Errors
     /// When it cannot be written; then what it announces must not be begun.
     pub fn write(&self, entry: &Entry) -> Result<(), HarnessError> {
-        if matches!(entry, Entry::Proxy { .. }) {
-            self.proxies.store(true, Relaxed);
+        {
+            let mut outside = self.outside.lock().expect("nobody panics with this lock");
+            match entry {
+                Entry::Proxy { name, .. } => outside.proxies.push(name.clone()),
+                Entry::Data { path } => outside.data.push(path.clone()),
+                Entry::Tenancy { tenancy } => outside.tenancies.push(tenancy.clone()),
+                _ => {}
+            }
         }
         let mut line = serde_json::to_string(entry).expect("entries are plain data");
         line.push('\n');
@@ -153,10 +182,13 @@ impl Journal {
             })
     }
 
-    /// Whether proxies were announced on a server that outlives the run.
+    /// What has been announced that no death of a node takes along.
     #[must_use]
-    pub fn holds_proxies(&self) -> bool {
-        self.proxies.load(Relaxed)
+    pub fn outside(&self) -> Outside {
+        self.outside
+            .lock()
+            .expect("nobody panics with this lock")
+            .clone()
     }
 
     /// Everything has been undone: the journal goes.

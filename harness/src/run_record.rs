@@ -54,6 +54,9 @@ pub struct PlannedFault {
     pub length_ms: u64,
     /// The worker drawn for it, where the kind needs one: an index from 0.
     pub worker: Option<u32>,
+    /// The node drawn for it, where it strikes a service that has several: an index from 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<u32>,
     /// The delay drawn for it, in milliseconds (latency).
     pub delay_ms: Option<u64>,
 }

@@ -197,7 +197,15 @@ fn list_prints_names_first_and_one_a_line() {
         ("workloads", &["register"]),
         (
             "faults",
-            &["zombie", "pause", "hole", "lost-reply", "latency", "kill"],
+            &[
+                "zombie",
+                "pause",
+                "hole",
+                "lost-reply",
+                "latency",
+                "reset",
+                "kill",
+            ],
         ),
         ("defects", &["unfenced", "volatile-counter", "hot-loop"]),
         ("targets", &["local"]),

@@ -323,8 +323,25 @@ impl Suite {
     /// # Errors
     /// When the text is no TOML, has an unknown key, or holds a value that is out of range.
     pub fn parse(text: &str, origin: &str) -> Result<Self, SuiteError> {
-        let suite: Self =
+        Self::parse_for(text, origin, None)
+    }
+
+    /// The same for another target than the file's.
+    ///
+    /// # Errors
+    /// As [`Suite::parse`].
+    pub fn parse_for(
+        text: &str,
+        origin: &str,
+        target: Option<TargetKind>,
+    ) -> Result<Self, SuiteError> {
+        let mut suite: Self =
             toml::from_str(text).map_err(|error| SuiteError::from_toml(&error, text, origin))?;
+        suite.target.kind = target.unwrap_or(suite.target.kind);
+        // The default faults are those that the target can carry out; a list of the file's own says what it wants.
+        if suite.target.kind == TargetKind::External && suite.fault == fault::default_faults() {
+            suite.fault.retain(|fault| !fault.strikes_a_server());
+        }
         suite
             .consistent()
             .map_err(|(field, message)| SuiteError::in_field(origin, field, message))?;
@@ -358,11 +375,47 @@ impl Suite {
             ));
         }
         self.servers_fit()?;
+        self.faults_fit()?;
         if self.worker.command.first().is_some_and(String::is_empty) {
             return Err((
                 "worker.command",
                 "the program's name is empty: [\"python3\", \"my_worker.py\"] is an example"
                     .to_owned(),
+            ));
+        }
+        Ok(())
+    }
+
+    /// That there is, and may be touched, what the faults strike.
+    fn faults_fit(&self) -> Result<(), (&'static str, String)> {
+        let external = self.target.kind == TargetKind::External;
+        if let Some(fault) = self
+            .fault
+            .iter()
+            .find(|fault| fault.strikes_a_server() && external)
+        {
+            return Err((
+                "fault",
+                format!(
+                    "{} strikes a server, and the external target touches none: faults on workers and on links from them are right",
+                    fault.label()
+                ),
+            ));
+        }
+        let leads = [
+            self.lock.kind.system().server,
+            self.resource.kind.system().server,
+        ]
+        .contains(&Server::Etcd);
+        let of_leader =
+            |fault: &&Fault| fault.on == Some(On::Leader) || fault.link == Some(Link::LeaderPeers);
+        if let Some(fault) = self.fault.iter().find(of_leader).filter(|_| !leads) {
+            return Err((
+                "fault",
+                format!(
+                    "{} needs servers of which one leads: a lock or a resource of kind \"etcd\" is right",
+                    fault.label()
+                ),
             ));
         }
         Ok(())
@@ -572,6 +625,42 @@ mod tests {
         ] {
             let message = refused(text);
             assert!(message.contains(expected), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_leader_is_struck_only_where_there_is_one() {
+        let fault = "[[fault]]\nkind = \"hole\"\nlink = \"leader-peers\"\n[[fault]]\nkind = \"kill\"\non = \"leader\"\n";
+        assert_eq!(
+            refused(fault),
+            "my.toml: fault: hole:leader-peers needs servers of which one leads: a lock or a resource of kind \"etcd\" is right"
+        );
+        let etcd = format!("[lock]\nkind = \"etcd\"\nlease = \"2s\"\n{fault}");
+        let suite = Suite::parse(&etcd, "my.toml").expect("a fine suite");
+        let labels: Vec<String> = suite.fault.iter().map(Fault::label).collect();
+        assert_eq!(labels, ["hole:leader-peers", "kill:leader"]);
+    }
+
+    #[test]
+    fn servers_of_others_are_never_struck() {
+        let external = "[target]\nkind = \"external\"\n[lock]\nkind = \"etcd\"\nendpoints = [\"h:1\"]\n\
+                        [resource]\nkind = \"postgres\"\nurl = \"postgres://me@h/db\"\n";
+        let suite = Suite::parse(external, "my.toml").expect("a fine suite");
+        assert!(
+            suite.fault.len() >= 4,
+            "the faults on workers and links are left"
+        );
+        assert!(!suite.fault.iter().any(Fault::strikes_a_server));
+        for fault in [
+            "kind = \"kill\"\non = \"lock\"\n",
+            "kind = \"pause\"\non = \"leader\"\n",
+            "kind = \"hole\"\nlink = \"leader-peers\"\n",
+        ] {
+            let message = refused(&format!("{external}[[fault]]\n{fault}"));
+            assert!(
+                message.contains("strikes a server, and the external target touches none"),
+                "{message}"
+            );
         }
     }
 

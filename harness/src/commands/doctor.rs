@@ -8,14 +8,17 @@ use crate::cli::DoctorArguments;
 use crate::error::{EXIT_FAILURE, HarnessError};
 use crate::journal::state_folder;
 use crate::proxies::{Proxies, Stream, Toxic};
-use crate::targets::{Node, NodeCommand, Ports, Spawner};
+use crate::targets::systems::{SYSTEMS, SystemKind, kind_of};
+use crate::targets::{Node, NodeCommand, Ports, Service, Spawner};
 use crate::terminal::say;
 use fencepost_workloads::seed::Seed;
+use fencepost_workloads::suite::{BUILT_IN, Suite};
+use fencepost_workloads::systems::Server;
 
 /// One thing that was tried.
 struct Check {
-    /// What it is for: a target, or a fault of one.
-    about: &'static str,
+    /// What it is for: a target, a fault of one, or suites.
+    about: String,
     /// Whether the local target cannot run without it.
     needed: bool,
     /// What was seen, or why it cannot be done and how to get it.
@@ -35,8 +38,8 @@ pub fn doctor(arguments: &DoctorArguments) -> Result<u8, HarnessError> {
             what: "start a runtime",
             source,
         })?;
-    let check = |about, needed, result| Check {
-        about,
+    let check = |about: &str, needed, result| Check {
+        about: about.to_owned(),
         needed,
         result,
     };
@@ -60,6 +63,13 @@ pub fn doctor(arguments: &DoctorArguments) -> Result<u8, HarnessError> {
         ),
         check("workers in Python (the example)", false, python()),
     ];
+    checks.extend(
+        SYSTEMS
+            .iter()
+            .filter(|system| system.server != Server::Reference)
+            .map(servers),
+    );
+    checks.extend(clients());
     if let Some(api) = arguments.toxiproxy {
         let result = runtime.block_on(toxiproxy(api));
         checks.push(check("--toxiproxy", true, result));
@@ -70,6 +80,57 @@ pub fn doctor(arguments: &DoctorArguments) -> Result<u8, HarnessError> {
         .iter()
         .any(|check| check.needed && check.result.is_err());
     Ok(if missing { EXIT_FAILURE } else { 0 })
+}
+
+/// Whether the servers of a kind can be started, for the suites that want them.
+fn servers(system: &SystemKind) -> Check {
+    let wants = |suite: &Suite| {
+        let servers = Service::ALL.map(|service| kind_of(suite, service).server);
+        servers.contains(&system.server)
+    };
+    Check {
+        about: format!("local target: {} ({})", system.name, suites(wants)),
+        needed: false,
+        result: (system.installed)(),
+    }
+}
+
+/// Whether this build has the clients that suites want, one check for each set of features.
+fn clients() -> Vec<Check> {
+    let mut wanted: Vec<Vec<&str>> = BUILT_IN
+        .iter()
+        .map(|suite| suite.suite().missing_features())
+        .filter(|missing| !missing.is_empty())
+        .collect();
+    wanted.sort();
+    wanted.dedup();
+    let check = |missing: Vec<&str>| Check {
+        about: format!(
+            "clients of {} ({})",
+            missing.join(" and "),
+            suites(|suite| suite.missing_features() == missing)
+        ),
+        needed: false,
+        result: Err(format!(
+            "this build has none: cargo build --release --features {}{}",
+            missing.join(","),
+            match missing.contains(&"etcd") {
+                true => "; it needs a protobuf compiler: apt-get install protobuf-compiler",
+                false => "",
+            }
+        )),
+    };
+    wanted.into_iter().map(check).collect()
+}
+
+/// The built-in suites that are so, as a list.
+fn suites(wanted: impl Fn(&Suite) -> bool) -> String {
+    let names: Vec<&str> = BUILT_IN
+        .iter()
+        .filter(|suite| wanted(&suite.suite()))
+        .map(|suite| suite.name)
+        .collect();
+    names.join(", ")
 }
 
 fn print(checks: &[Check], json: bool) {
@@ -114,17 +175,14 @@ fn ports() -> Result<String, String> {
 fn stop_and_go() -> Result<String, String> {
     let marker = format!("doctor-{}/sleep", std::process::id());
     let command = NodeCommand {
-        program: "sleep".into(),
         arguments: vec!["60".into()],
-        marker: marker.clone(),
-        log: "/dev/null".into(),
-        piped: false,
+        ..NodeCommand::new("sleep".as_ref(), marker, "/dev/null".into())
     };
     let spawner = Spawner::start().map_err(|error| error.to_string())?;
     let child = spawner
-        .spawn(command)
+        .spawn(command.clone())
         .map_err(|error| format!("`sleep` cannot be started: {error}"))?;
-    let mut node = Node::new(marker, child);
+    let mut node = Node::of(&command, child);
     let seen = node.stop().and_then(|seen| node.resume().map(|_| seen));
     node.kill()?;
     seen.map_err(|why| {

@@ -8,14 +8,17 @@ use std::time::Duration;
 
 use fencepost_checker::verdict::Verdict;
 use fencepost_workloads::seed::Seed;
-use fencepost_workloads::suite::{BUILT_IN, Count, Fault, Suite, built_in};
+use fencepost_workloads::suite::{BUILT_IN, Count, Fault, Suite, TargetKind, built_in};
 
-use crate::cli::{RunArguments, RunFormat};
+use clap::ValueEnum as _;
+
+use crate::cli::{RunArguments, RunFormat, TargetName};
 use crate::defects::{Defects, catalogue};
 use crate::error::{EXIT_FAILURE, HarnessError};
 use crate::machine;
 use crate::report;
 use crate::runner::{self, Interrupts, Order, RunEnd};
+use crate::targets::{Service, systems};
 use crate::terminal::{complain, print, say};
 
 /// Runs a suite, prints the verdict, and returns its exit status.
@@ -61,7 +64,11 @@ fn status(end: &RunEnd) -> u8 {
 }
 
 fn order(arguments: &RunArguments) -> Result<Order, HarnessError> {
-    let mut suite = suite(&arguments.suite)?;
+    let target = arguments.target.map(|target| match target {
+        TargetName::Local => TargetKind::Local,
+        TargetName::External => TargetKind::External,
+    });
+    let mut suite = suite(&arguments.suite, target)?;
     if let Some(limit) = arguments.time_limit {
         suite.run.time_limit = limit;
     }
@@ -83,6 +90,7 @@ fn order(arguments: &RunArguments) -> Result<Order, HarnessError> {
         .consistent()
         .map_err(|(field, message)| HarnessError::Usage(format!("{field}: {message}")))?;
     buildable(&suite, &arguments.suite)?;
+    startable(&suite)?;
     let defects = match &arguments.defect {
         Some(name) => Defects::named(name).ok_or_else(|| {
             let known: Vec<_> = catalogue().into_iter().map(|line| line.name).collect();
@@ -116,6 +124,7 @@ fn order(arguments: &RunArguments) -> Result<Order, HarnessError> {
         out: arguments.out.clone(),
         toxiproxy: arguments.toxiproxy,
         fail_fast: arguments.fail_fast,
+        force: arguments.force,
         keep: arguments.keep,
         progress: !arguments.json,
         command_line: std::env::args().collect(),
@@ -136,13 +145,48 @@ fn buildable(suite: &Suite, name: &str) -> Result<(), HarnessError> {
     )))
 }
 
+/// That the suite's servers can be started here; or reached, and logged in to, where they are the user's.
+fn startable(suite: &Suite) -> Result<(), HarnessError> {
+    if suite.target.kind == TargetKind::Local {
+        for service in Service::ALL {
+            (systems::kind_of(suite, service).installed)().map_err(|why| {
+                HarnessError::Usage(format!("{} cannot run here: {why}", suite.name.as_str()))
+            })?;
+        }
+        return Ok(());
+    }
+    let (of_lock, of_resource) = suite.access();
+    for (table, access) in [("lock", of_lock), ("resource", of_resource)] {
+        if let Some(name) = &access.password_env
+            && std::env::var_os(name).is_none()
+        {
+            return Err(HarnessError::Usage(format!(
+                "{table}.password_env: the environment has no {name}: a variable that holds the password is right"
+            )));
+        }
+        if let Some(path) = &access.password_file
+            && let Err(error) = std::fs::File::open(path)
+        {
+            let path = path.display();
+            return Err(HarnessError::Usage(format!(
+                "{table}.password_file: {path}: {error}; a file that holds the password is right"
+            )));
+        }
+    }
+    for service in Service::ALL {
+        systems::external_addresses(suite, service)?;
+    }
+    Ok(())
+}
+
 /// The largest suite that is read, in bytes.
 const LARGEST_SUITE: u64 = 1 << 20;
 
 /// A built-in suite by its name, or a file.
-fn suite(name: &str) -> Result<Suite, HarnessError> {
+fn suite(name: &str, target: Option<TargetKind>) -> Result<Suite, HarnessError> {
     if let Some(suite) = built_in(name) {
-        return Ok(suite.suite());
+        let origin = format!("built-in suite {name}");
+        return Ok(Suite::parse_for(suite.text, &origin, target)?);
     }
     let path = Path::new(name);
     let looks_like_a_file = path.extension().is_some() || name.contains('/');
@@ -167,7 +211,7 @@ fn suite(name: &str) -> Result<Suite, HarnessError> {
             "{name}: larger than {LARGEST_SUITE} bytes: a suite is a small TOML file"
         )));
     }
-    Ok(Suite::parse(&text, name)?)
+    Ok(Suite::parse_for(&text, name, target)?)
 }
 
 /// Those of `faults` whose kind or label is named.
@@ -203,9 +247,17 @@ fn replay(arguments: &RunArguments, seed: Seed) -> String {
         quoted(&arguments.suite),
         format!("--seed {}", seed.0),
     ];
+    words.extend(arguments.force.then(|| "--force".to_owned()));
     let mut flag = |name: &str, value: Option<String>| {
         words.extend(value.map(|value| format!("--{name} {}", quoted(&value))))
     };
+    flag(
+        "target",
+        arguments.target.map(|target| {
+            let name = target.to_possible_value();
+            name.map_or_else(String::new, |name| name.get_name().to_owned())
+        }),
+    );
     flag(
         "time-limit",
         arguments

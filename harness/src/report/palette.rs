@@ -145,6 +145,7 @@ pub fn fault_words(kind: &str) -> &str {
         "hole" => "link swallows everything",
         "lost-reply" => "replies lost",
         "latency" => "link delayed",
+        "reset" => "connections reset",
         "kill" => "killed and restarted",
         other => other,
     }

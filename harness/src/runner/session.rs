@@ -52,6 +52,8 @@ pub struct Order {
     pub toxiproxy: Option<SocketAddr>,
     /// Stop at the first violation.
     pub fail_fast: bool,
+    /// Write beside what is in a database of the user's.
+    pub force: bool,
     /// Keep the services' data.
     pub keep: bool,
     /// Draw a progress line.

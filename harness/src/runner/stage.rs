@@ -1,6 +1,5 @@
 //! What a run stands on: its nodes, links, history and conductor, from set-up to take-down.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,7 +9,7 @@ use fencepost_checker::verdict::Verdict;
 use fencepost_checker::{Model, judge};
 use fencepost_workloads::protocol::Hello;
 use fencepost_workloads::seed::Seed;
-use fencepost_workloads::suite::Suite;
+use fencepost_workloads::suite::{Suite, TargetKind};
 use fencepost_workloads::workload::Roster;
 use tokio::sync::{mpsc, watch};
 
@@ -27,7 +26,9 @@ use crate::faults::{self, Means, Nemesis};
 use crate::journal::{Entry, Journal};
 use crate::proxies::{Cause, Proxies};
 use crate::run_record::RunRecord;
-use crate::targets::{LocalPlan, LocalTarget, Ports, Service, proc};
+use crate::targets::{
+    LocalPlan, LocalTarget, Ports, Service, Wire, link_of, move_out, namespace, proc,
+};
 
 /// How much longer than their own timeouts the workers' open operations may take after the load before they are given up.
 const SETTLE_SLACK: Duration = Duration::from_secs(1);
@@ -43,6 +44,7 @@ pub(super) struct Stage {
     conductor_sender: mpsc::UnboundedSender<Message>,
     target: Arc<LocalTarget>,
     proxies: Proxies,
+    wires: Arc<[Wire]>,
     journal: Arc<Journal>,
     tally: Arc<Tally>,
     folder: RunFolder,
@@ -64,31 +66,41 @@ impl Stage {
         let roster = Roster::of(suite);
         let mut ports = Ports::new(Seed(u64::from(std::process::id())).stream(&record.run));
         let local = LocalPlan {
+            suite,
             run: &record.run,
             folder: folder.path(),
             lock_defect: order.defects.lock.as_deref(),
             resource_defect: order.defects.resource.as_deref(),
+            keep: order.keep,
             toxiproxy: order.toxiproxy,
             journal: Arc::clone(&journal),
         };
-        let mut target = LocalTarget::bring_up(local, &mut ports).await?;
+        let mut target = LocalTarget::open(local, &mut ports).await?;
         let proxies = Proxies::connect(target.proxy_api()).await?;
         let version = proxies.version().await?;
         record.versions.insert("toxiproxy".to_owned(), version);
-        let header = header(record, suite, &roster);
-        let (recorder, writer) =
-            Recorder::create(&folder.history(), header, clock, Arc::clone(&tally))?;
+        record.versions.extend(target.versions());
         let workers = suite.run.workers.0 as usize;
-        let names = proxy_names(&record.run, workers);
+        let [mut between, mut to_clients] = target.wires(workers, &mut ports)?;
         if order.toxiproxy.is_some() {
-            for name in &names {
-                let (api, name) = (proxies.api(), name.clone());
+            for wire in between.iter().chain(&to_clients) {
+                let (api, name) = (proxies.api(), wire.proxy.clone());
                 journal.write(&Entry::Proxy { api, name })?;
             }
         }
+        create_proxies(&mut between, &proxies).await?;
+        target.start_systems().await?;
+        let of_users = (suite.target.kind == TargetKind::External).then_some(&*journal);
+        for tenancy in target.tenancies(suite) {
+            tenancy.move_in(of_users, order.force).await?;
+        }
+        create_proxies(&mut to_clients, &proxies).await?;
+        let header = header(record, suite, &roster);
+        let (recorder, writer) =
+            Recorder::create(&folder.history(), header, clock, Arc::clone(&tally))?;
         let (conductor_sender, inbox) = mpsc::unbounded_channel();
-        let addresses = create_proxies(&names, &proxies, &target, &mut ports).await?;
-        let hellos = hellos(suite, &roster, &record.run, addresses);
+        let namespace = namespace(&record.run);
+        let hellos = hellos(suite, &roster, &namespace, &to_clients);
         let links = start_workers(suite, &mut target, hellos, &recorder, &conductor_sender)?;
         let conductor = Conductor::new(Score {
             clock,
@@ -108,6 +120,7 @@ impl Stage {
             conductor_sender,
             target: Arc::new(target),
             proxies,
+            wires: between.into_iter().chain(to_clients).collect(),
             journal,
             tally,
             folder: folder.clone(),
@@ -130,6 +143,7 @@ impl Stage {
             recorder: Arc::clone(&self.recorder),
             target: Arc::clone(&self.target),
             proxies: self.proxies.clone(),
+            wires: Arc::clone(&self.wires),
             conductor: self.conductor_sender.clone(),
             stop: stopped,
             workers: order.suite.run.workers.0 as usize,
@@ -222,15 +236,14 @@ impl Stage {
         self.conductor.settle(Duration::ZERO).await;
         self.conductor.dismiss();
         let mut left = Vec::new();
-        if order.toxiproxy.is_some() {
-            let names = proxy_names(&record.run, order.suite.run.workers.0 as usize);
-            left.extend(delete_proxies(&names, &self.proxies).await);
-        }
+        left.extend(delete_proxies(&self.journal.outside().proxies, &self.proxies).await);
         let (target, keep) = (Arc::clone(&self.target), order.keep);
         match tokio::task::spawn_blocking(move || target.take_down(keep)).await {
             Ok(more) => left.extend(more),
             Err(broken) => left.push(format!("the take-down broke: {broken}")),
         }
+        // Every client and every proxy is gone, so nobody asks the servers for more.
+        left.extend(move_out(&self.journal.outside().tenancies).await);
         self.recorder.close();
         let writer = self.writer;
         // It ends once everything is on disk, or nothing can be any more.
@@ -250,33 +263,14 @@ impl Stage {
     }
 }
 
-/// The names of a run's proxies, the workers in turn and for each of them both services.
-fn proxy_names(run: &str, workers: usize) -> Vec<String> {
-    let of_worker = |worker: usize| {
-        Service::ALL.map(|service| format!("fp-{run}-w{}-{}", worker + 1, service.name()))
-    };
-    (0..workers).flat_map(of_worker).collect()
-}
-
-/// What each worker is told: service to address.
-type Addresses = Vec<BTreeMap<String, String>>;
-
-/// One proxy for each worker and service: without that no partition could be asymmetric.
-async fn create_proxies(
-    names: &[String],
-    proxies: &Proxies,
-    target: &LocalTarget,
-    ports: &mut Ports,
-) -> Result<Addresses, HarnessError> {
-    let services = Service::ALL.len();
-    let mut addresses = vec![BTreeMap::new(); names.len() / services];
-    for (position, name) in names.iter().enumerate() {
-        let service = Service::ALL[position % services];
-        let upstream = target.address(service);
-        let listen = proxies.create(name, ports.claim()?, upstream).await?;
-        addresses[position / services].insert(service.name().to_owned(), listen.to_string());
+/// Makes the proxies, and notes where they listen.
+async fn create_proxies(wires: &mut [Wire], proxies: &Proxies) -> Result<(), HarnessError> {
+    for wire in wires {
+        wire.listen = proxies
+            .create(&wire.proxy, wire.listen, wire.upstream)
+            .await?;
     }
-    Ok(addresses)
+    Ok(())
 }
 
 /// After a set-up that failed: its nodes are gone already, what else it may have left is removed, and the journal with
@@ -291,8 +285,14 @@ pub(super) async fn clear_failed(
     if let Some(data) = data.filter(|data| data.exists()) {
         left += usize::from(std::fs::remove_dir_all(data).is_err());
     }
-    if let Some(api) = order.toxiproxy.filter(|_| journal.holds_proxies()) {
-        let names = proxy_names(&record.run, order.suite.run.workers.0 as usize);
+    let outside = journal.outside();
+    // Each is a folder of that name in one of its own.
+    for own in outside.data.iter().filter_map(|data| data.parent()) {
+        left += usize::from(own.exists() && std::fs::remove_dir_all(own).is_err());
+    }
+    left += move_out(&outside.tenancies).await.len();
+    let names = outside.proxies;
+    if let Some(api) = order.toxiproxy.filter(|_| !names.is_empty()) {
         left += match Proxies::connect(api).await {
             Ok(proxies) => delete_proxies(&names, &proxies).await.len(),
             Err(_) => names.len(),
@@ -318,21 +318,28 @@ async fn delete_proxies(names: &[String], proxies: &Proxies) -> Vec<String> {
     left
 }
 
-/// What each worker is told first.
-fn hellos(suite: &Suite, roster: &Roster, run: &str, addresses: Addresses) -> Vec<Hello> {
-    let namespace = format!("fp_{run}");
-    let hello = |(worker, links): (usize, BTreeMap<String, String>)| Hello {
-        f: "hello".to_owned(),
-        clients: roster
-            .clients
-            .iter()
-            .filter(|member| member.worker == worker)
-            .map(|member| member.client.clone())
-            .collect(),
-        links,
-        options: suite.options(&namespace),
+/// What each worker is told first. A link to several nodes has all their addresses, joined by commas.
+fn hellos(suite: &Suite, roster: &Roster, namespace: &str, wires: &[Wire]) -> Vec<Hello> {
+    let hello = |worker: usize| {
+        let link = |service: Service| {
+            let link = link_of(worker, service);
+            let parts = wires.iter().filter(|wire| wire.link == link);
+            let addresses: Vec<String> = parts.map(|wire| wire.listen.to_string()).collect();
+            (service.name().to_owned(), addresses.join(","))
+        };
+        Hello {
+            f: "hello".to_owned(),
+            clients: roster
+                .clients
+                .iter()
+                .filter(|member| member.worker == worker)
+                .map(|member| member.client.clone())
+                .collect(),
+            links: Service::ALL.into_iter().map(link).collect(),
+            options: suite.options(namespace),
+        }
     };
-    addresses.into_iter().enumerate().map(hello).collect()
+    (0..suite.run.workers.0 as usize).map(hello).collect()
 }
 
 fn start_workers(

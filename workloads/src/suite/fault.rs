@@ -15,7 +15,7 @@ pub struct Fault {
     /// To which node (`pause`, `kill`); the zombie finds its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on: Option<On>,
-    /// To which link (`hole`, `lost-reply`, `latency`).
+    /// To which link (`hole`, `lost-reply`, `latency`, `reset`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link: Option<Link>,
     /// How often; jittered by the seed by a fifth either way.
@@ -55,7 +55,9 @@ impl TryFrom<Written> for Fault {
         let (takes_on, takes_link) = match kind {
             FaultKind::Zombie => (false, false),
             FaultKind::Pause | FaultKind::Kill => (true, false),
-            FaultKind::Hole | FaultKind::LostReply | FaultKind::Latency => (false, true),
+            FaultKind::Hole | FaultKind::LostReply | FaultKind::Latency | FaultKind::Reset => {
+                (false, true)
+            }
         };
         if on.is_some() && !takes_on {
             return Err(format!("a {name} fault takes no `on`"));
@@ -70,12 +72,12 @@ impl TryFrom<Written> for Fault {
         }
         let on = match (kind, on) {
             (FaultKind::Pause, on) => Some(on.unwrap_or(On::Worker)),
-            (FaultKind::Kill, on @ (None | Some(On::Lock | On::Resource))) => {
+            (FaultKind::Kill, on @ (None | Some(On::Lock | On::Resource | On::Leader))) => {
                 Some(on.unwrap_or(On::Resource))
             }
             (FaultKind::Kill, Some(other)) => {
                 return Err(format!(
-                    "a kill fault on {:?} cannot be done: \"lock\" or \"resource\" is right",
+                    "a kill fault on {:?} cannot be done: \"lock\", \"resource\" or \"leader\" is right",
                     other.name()
                 ));
             }
@@ -116,6 +118,15 @@ impl Fault {
     }
 }
 
+impl Fault {
+    /// Whether it is done to a server or to what stands between servers, and not to a worker or one of its links.
+    #[must_use]
+    pub fn strikes_a_server(&self) -> bool {
+        matches!(self.on, Some(On::Lock | On::Resource | On::Leader))
+            || self.link == Some(Link::LeaderPeers)
+    }
+}
+
 /// What is done.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -130,6 +141,8 @@ pub enum FaultKind {
     LostReply,
     /// Every answer on a link comes later.
     Latency,
+    /// Connections on a link are reset as soon as bytes flow on them; new ones too.
+    Reset,
     /// SIGKILL, then a restart on the same data.
     Kill,
 }
@@ -157,6 +170,10 @@ pub const FAULT_KINDS: &[(FaultKind, &str)] = &[
         "every answer on a worker's link to a service comes later by `delay`",
     ),
     (
+        FaultKind::Reset,
+        "connections on a worker's link to a service are reset as soon as bytes flow on them",
+    ),
+    (
         FaultKind::Kill,
         "SIGKILL a service, restart it on the same data after `length`",
     ),
@@ -172,6 +189,7 @@ impl FaultKind {
             Self::Hole => "hole",
             Self::LostReply => "lost-reply",
             Self::Latency => "latency",
+            Self::Reset => "reset",
             Self::Kill => "kill",
         }
     }
@@ -188,6 +206,8 @@ pub enum On {
     Lock,
     /// The fenced resource.
     Resource,
+    /// The node that leads its system then, where there is such a thing.
+    Leader,
     /// One worker by its name, `w1` and up.
     Node(u32),
 }
@@ -201,6 +221,7 @@ impl On {
             Self::Holder => "holder".to_owned(),
             Self::Lock => "lock".to_owned(),
             Self::Resource => "resource".to_owned(),
+            Self::Leader => "leader".to_owned(),
             Self::Node(number) => format!("w{number}"),
         }
     }
@@ -220,17 +241,18 @@ impl<'de> Deserialize<'de> for On {
             "holder" => Ok(Self::Holder),
             "lock" => Ok(Self::Lock),
             "resource" => Ok(Self::Resource),
+            "leader" => Ok(Self::Leader),
             other => other
                 .strip_prefix('w')
                 .and_then(|number| number.parse().ok())
                 .filter(|number| *number > 0)
                 .map(Self::Node)
-                .ok_or_else(|| serde::de::Error::custom(format!("{text:?} is no node: worker, holder, lock, resource or a worker's name (w1) is right"))),
+                .ok_or_else(|| serde::de::Error::custom(format!("{text:?} is no node: worker, holder, lock, resource, leader or a worker's name (w1) is right"))),
         }
     }
 }
 
-/// The link that a fault strikes: one worker's, drawn from the seed.
+/// The link that a fault strikes: one worker's, drawn from the seed, or the one on which a leader is reached by its peers.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Link {
@@ -238,6 +260,8 @@ pub enum Link {
     WorkerLock,
     /// From a worker to the resource.
     WorkerResource,
+    /// From the peers of the node that leads then to it.
+    LeaderPeers,
 }
 
 impl Link {
@@ -247,6 +271,7 @@ impl Link {
         match self {
             Self::WorkerLock => "worker-lock",
             Self::WorkerResource => "worker-resource",
+            Self::LeaderPeers => "leader-peers",
         }
     }
 }
