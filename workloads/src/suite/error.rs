@@ -94,7 +94,8 @@ impl SuiteError {
         let quoted = line
             .and_then(|line| text.lines().nth(line - 1))
             .map(str::trim)
-            .filter(|quoted| !quoted.is_empty());
+            .filter(|quoted| !quoted.is_empty())
+            .map(without_url);
         let message = match quoted {
             Some(quoted) => format!(
                 "`{}`: {reason}",
@@ -107,5 +108,15 @@ impl SuiteError {
             line,
             message,
         }
+    }
+}
+
+/// A line without its URL or login: people write passwords into them, and an error ends up in a log.
+fn without_url(line: &str) -> String {
+    match line.split_once('=') {
+        Some((key, value)) if value.contains("://") || value.contains('@') => {
+            format!("{}= ...", key)
+        }
+        _ => line.to_owned(),
     }
 }
