@@ -346,6 +346,9 @@ impl Holder {
                     self.refused(key, *token, now);
                 } else {
                     self.hot = None;
+                    if kind == Type::Fail && error == Some("not-held") {
+                        self.lost(*token, now);
+                    }
                 }
             }
             Action::Read { .. } => {}
@@ -370,16 +373,19 @@ impl Holder {
 
     fn renewed(&mut self, token: Token, kind: Type, error: Option<&str>, now: Duration) {
         let lease = self.lease;
-        let Some(belief) = self.belief.as_mut().filter(|belief| belief.token == token) else {
-            return;
-        };
-        match (kind, error) {
-            (Type::Fail, Some("not-held")) => {
-                self.belief = None;
-                self.rest(now, 5..40);
-            }
+        if kind == Type::Fail && error == Some("not-held") {
+            self.lost(token, now);
+        } else if let Some(belief) = self.belief.as_mut().filter(|belief| belief.token == token) {
             // An unknown renewal tells a holder nothing: it goes on, and that is what makes it dangerous.
-            _ => belief.renew_at = now + lease / if kind == Type::Ok { 3 } else { 6 },
+            belief.renew_at = now + lease / if kind == Type::Ok { 3 } else { 6 };
+        }
+    }
+
+    /// It was told that the hold is no longer its own.
+    fn lost(&mut self, token: Token, now: Duration) {
+        if self.believes() == Some(token) {
+            self.belief = None;
+            self.rest(now, 5..40);
         }
     }
 
@@ -537,6 +543,21 @@ mod tests {
         assert!(
             matches!(holder.take(Lane::Main, much_later), Action::Write { token, .. } if token == 7_u64.into())
         );
+    }
+
+    #[test]
+    fn a_write_that_is_told_not_held_ends_the_belief_in_that_token_only() {
+        for (token, believes) in [(7, None), (6, Some(7_u64.into()))] {
+            let mut holder = holding(7, None);
+            let write = Action::Write {
+                key: "k".into(),
+                token: (token as u64).into(),
+                value: "c1-1".into(),
+            };
+            let told = Response::with_error(0, Type::Fail, "not-held");
+            holder.completed(Lane::Main, &write, Some(&told), START);
+            assert_eq!(holder.believes(), believes);
+        }
     }
 
     #[test]

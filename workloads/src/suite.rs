@@ -688,11 +688,97 @@ mod tests {
 
     #[test]
     fn a_suite_survives_being_written_and_read_again() {
-        let suite = BUILT_IN[0].suite();
-        let written = serde_json::to_string(&suite).expect("a suite is plain data");
-        assert_eq!(
-            serde_json::from_str::<Suite>(&written).expect("its own words"),
-            suite
+        let external = "[target]\nkind = \"external\"\n[lock]\nkind = \"etcd\"\nendpoints = [\"10.0.0.7:2379\", \"[::1]:2379\"]\nuser = \"u\"\npassword_file = \"/run/secret\"\n[resource]\nkind = \"postgres\"\nfence = \"none\"\nurl = \"postgres://u@db/d\"\npassword_env = \"PW\"\n";
+        let external = Suite::parse(external, "my.toml").expect("a fine suite");
+        assert_eq!(external.resource.access.addresses(), ["db:5432"]);
+        for suite in BUILT_IN
+            .iter()
+            .map(|built_in| built_in.suite())
+            .chain([external])
+        {
+            let written = serde_json::to_string(&suite).expect("a suite is plain data");
+            assert_eq!(
+                serde_json::from_str::<Suite>(&written).expect("its own words"),
+                suite
+            );
+        }
+    }
+
+    #[test]
+    fn keys_are_held_against_the_kind_of_lock_and_resource() {
+        #[rustfmt::skip]
+        let cases = [
+            ("[lock]\nkind = \"redis\"\n", "line 2: `kind = \"redis\"`: \"redis\" is no known lock service: reference, etcd, postgres, postgres-advisory is right"),
+            ("[resource]\nkind = \"s3\"\n", "\"s3\" is no known resource: reference, etcd, postgres is right"),
+            ("[lock]\ntoken = \"lease-id\"\n", "line 1: `[lock]`: kind \"reference\" takes no `token`"),
+            ("[lock]\nkind = \"etcd\"\ntoken = \"lease-id\"\n", "\"lease-id\" is no token of kind \"etcd\": \"create-revision\" or \"header-revision\" is right"),
+            ("[resource]\nkind = \"postgres\"\nfence = \"maybe\"\n", "\"maybe\" is no fence of kind \"postgres\": \"conditional\" or \"none\" or \"select-then-update\" is right"),
+            ("[lock]\nkind = \"etcd\"\nurl = \"postgres://u@h/d\"\n", "kind \"etcd\" takes no `url`: endpoints = [\"host:port\"] is right"),
+            ("[resource]\nkind = \"postgres\"\nuser = \"u\"\n", "kind \"postgres\" takes no `user`: its url names the user"),
+            ("[lock]\npassword_env = \"PW\"\n", "kind \"reference\" takes no `password_env`"),
+            ("[lock]\nkind = \"etcd\"\nendpoints = [\"nowhere\"]\n", "\"nowhere\" is no address: host:port, \"10.0.0.7:2379\", is right"),
+            ("[lock]\nkind = \"etcd\"\nendpoints = [\"h:1\"]\n", "lock: the local target starts its own servers"),
+            ("[target]\nkind = \"external\"\n", "lock: kind \"reference\" is never external"),
+            ("[target]\nkind = \"external\"\n[lock]\nkind = \"etcd\"\n", "lock: the external target needs endpoints"),
+            ("[target]\nkind = \"external\"\n[lock]\nkind = \"etcd\"\nendpoints = [\"h:1\"]\n[resource]\nkind = \"postgres\"\n", "resource: the external target needs url"),
+            ("[resource]\nkind = \"etcd\"\n", "resource.kind: etcd compares the lock key's create_revision"),
+            ("[lock]\nkind = \"etcd\"\ntoken = \"header-revision\"\n[resource]\nkind = \"etcd\"\n", "resource.kind: etcd compares"),
+            ("[target]\nkind = \"external\"\n[lock]\nkind = \"etcd\"\nendpoints = [\"h:1\"]\n[resource]\nkind = \"etcd\"\nendpoints = [\"h:2\"]\n", "resource.endpoints: a lock's key can be compared in its own etcd only"),
+        ];
+        for (text, expected) in cases {
+            let message = refused(text);
+            assert!(message.contains(expected), "{text}: {message}");
+            assert!(!message.contains('\n'), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_password_in_a_url_is_refused_without_being_repeated() {
+        let message =
+            refused("[resource]\nkind = \"postgres\"\nurl = \"postgres://u:sesame@h/d\"\n");
+        assert!(
+            message.contains("password_env = \"NAME\" or password_file = \"PATH\" is right"),
+            "{message}"
         );
+        for text in [
+            "[resource]\nkind = \"postgres\"\nurl = \"postgres://u:sesame@h/d\"\n",
+            "[resource]\nkind = \"postgres\"\nurl = \"mysql://u:sesame@h/d\"\n",
+            "[resource]\nkind = \"postgres\"\nurl = \"postgres://u:sesame\"\n",
+            "[resource]\nurls = \"postgres://u:sesame@h/d\"\n",
+            "[lock]\nkind = \"etcd\"\nendpoints = [\"http://u:sesame@h:1\"]\n",
+            "[lock]\nkind = \"etcd\"\nendpoints = [\"u:sesame@h:1\"]\n",
+        ] {
+            let message = refused(text);
+            assert!(!message.contains("sesame"), "{message}");
+        }
+    }
+
+    #[test]
+    fn one_server_for_both_needs_to_be_named_once() {
+        let text = "[target]\nkind = \"external\"\n[lock]\nkind = \"postgres\"\n[resource]\nkind = \"postgres\"\nurl = \"postgres://u@h:1/d\"\npassword_env = \"PW\"\n";
+        let suite = Suite::parse(text, "my.toml").expect("a fine suite");
+        assert_eq!(suite.access().0.addresses(), ["h:1"]);
+        let options = suite.options("fp_ab12");
+        assert_eq!(options.lock_settings.password_env.as_deref(), Some("PW"));
+        assert_eq!(options.resource_settings.database.as_deref(), Some("d"));
+        assert_eq!(options.namespace, "fp_ab12");
+    }
+
+    #[test]
+    fn a_suite_tells_what_this_build_lacks_for_it() {
+        for built_in in BUILT_IN {
+            let suite = built_in.suite();
+            let lacks = |feature: &str, built: bool| built_in.name.contains(feature) && !built;
+            let mut expected = Vec::new();
+            if lacks("etcd", cfg!(feature = "etcd")) {
+                expected.push("etcd");
+            }
+            let postgres = suite.lock.kind.name().starts_with("postgres")
+                || suite.resource.kind.name() == "postgres";
+            if postgres && !cfg!(feature = "postgres") {
+                expected.push("postgres");
+            }
+            assert_eq!(suite.missing_features(), expected, "{}", built_in.name);
+        }
     }
 }

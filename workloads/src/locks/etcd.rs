@@ -171,7 +171,8 @@ impl EtcdLock {
             }
         };
         let mut answered = pin!(answered);
-        let patience = wait.max(self.cluster.timeout() / 2);
+        // Also who does not want to queue has to give etcd the time to answer.
+        let patience = wait.max(self.cluster.timeout() / 10);
         let answer = match timeout(patience, &mut answered).await {
             Ok(answer) => answer,
             Err(_) => match timeout(LAST_LOOK, &mut answered).await {

@@ -24,7 +24,8 @@ impl SuiteError {
         let quoted = line
             .and_then(|line| text.lines().nth(line - 1))
             .map(str::trim)
-            .filter(|quoted| !quoted.is_empty());
+            .filter(|quoted| !quoted.is_empty())
+            .map(without_url);
         let reason = error
             .message()
             .split('\n')
@@ -52,5 +53,15 @@ impl SuiteError {
             line: None,
             message: format!("{field}: {message}"),
         }
+    }
+}
+
+/// A line without its URL or login: people write passwords into them, and an error ends up in a log.
+fn without_url(line: &str) -> String {
+    match line.split_once('=') {
+        Some((key, value)) if value.contains("://") || value.contains('@') => {
+            format!("{}= ...", key)
+        }
+        _ => line.to_owned(),
     }
 }

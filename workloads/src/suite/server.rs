@@ -37,8 +37,14 @@ impl<'de> Deserialize<'de> for HostPort {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         Self::read(&text).ok_or_else(|| {
+            // Somebody may have written a login into it.
+            let what = if text.contains('@') {
+                "this".to_owned()
+            } else {
+                format!("{text:?}")
+            };
             de::Error::custom(format!(
-                "{text:?} is no address: host:port, \"10.0.0.7:2379\", is right"
+                "{what} is no address: host:port, \"10.0.0.7:2379\", is right"
             ))
         })
     }
