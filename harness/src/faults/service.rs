@@ -8,10 +8,10 @@ use super::nemesis::{Means, Reserved};
 use crate::run_record::PlannedFault;
 use crate::targets::Service;
 
-/// How long to look for a leader.
-const LEADS_WITHIN: Duration = Duration::from_secs(2);
-/// How long before it is asked again.
-const BETWEEN_QUESTIONS: Duration = Duration::from_millis(50);
+/// How long to wait for a leader, and until nothing else is done to its system: faults that fall due together take turns.
+const FREE_WITHIN: Duration = Duration::from_secs(5);
+/// How long before it is looked at again.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 
 /// A node to be struck, and nothing else done to it or to its system meanwhile: of several nodes that need a majority
 /// only one is ever down, or there would be nothing left to be wrong.
@@ -39,20 +39,39 @@ pub(super) async fn pick<'a>(
     let drawn = planned.node.unwrap_or(0) as usize;
     let node = nodes.get(drawn % nodes.len().max(1));
     let node = *node.ok_or("the service has no node that is ours to strike")?;
-    take(means, node).ok_or("something else was being done to it")
+    let deadline = means.clock.now() + FREE_WITHIN;
+    loop {
+        if let Some(struck) = take(means, node) {
+            return Ok(struck);
+        }
+        wait(means, deadline).await.map_err(|()| BUSY)?;
+    }
 }
+
+const BUSY: &str = "something else was being done to it, or to another node of its system, for 5 s";
 
 /// The node that leads now, once there is one.
 pub(super) async fn leader(means: &Means) -> Result<Struck<'_>, &'static str> {
-    let deadline = means.clock.now() + LEADS_WITHIN;
+    let deadline = means.clock.now() + FREE_WITHIN;
     loop {
-        if let Some(node) = means.target.leader().await {
-            return take(means, node).ok_or("something else was being done to its system");
-        }
-        let next = means.clock.now() + BETWEEN_QUESTIONS;
-        if next > deadline || !means.sleep(next).await {
-            return Err("no node led within 2 s");
-        }
+        let why = match means.target.leader().await {
+            Some(node) => match take(means, node) {
+                Some(struck) => return Ok(struck),
+                None => BUSY,
+            },
+            None => "no node led within 5 s",
+        };
+        wait(means, deadline).await.map_err(|()| why)?;
+    }
+}
+
+/// A moment; `Err` once `deadline` is over, or the run.
+async fn wait(means: &Means, deadline: Duration) -> Result<(), ()> {
+    let next = means.clock.now() + BETWEEN_LOOKS;
+    if next < deadline && means.sleep(next).await {
+        Ok(())
+    } else {
+        Err(())
     }
 }
 
