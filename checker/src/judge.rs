@@ -50,7 +50,13 @@ pub fn judge(history: &History, model: Model) -> Judgement {
     }
 }
 
-fn decide(
+/// Why a history without operations is unknown.
+pub(crate) fn nothing_to_judge() -> String {
+    NOTHING.to_owned()
+}
+
+/// The verdict, and one sentence that says why.
+pub(crate) fn decide(
     findings: &[Finding],
     coverage: &Coverage,
     undecided: Option<&String>,

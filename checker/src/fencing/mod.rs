@@ -180,6 +180,21 @@ pub(crate) fn judge_registers(case: &Case<'_>) -> (Vec<Finding>, Exact) {
     (finish(case, broken), exact)
 }
 
+/// The operations of a history one after the other, for a finding that has no better words.
+pub(crate) fn plain_story(history: &crate::history::History, finding: &str) -> String {
+    let scenes = history
+        .operations
+        .iter()
+        .take(4 * story::MOST)
+        .map(story::Scene::Happened)
+        .collect();
+    let info = FINDINGS.iter().find(|info| info.name == finding);
+    let wrong = info.map_or_else(String::new, |info| {
+        format!("That is wrong: {}.", info.summary)
+    });
+    story::tell(history, scenes, &wrong)
+}
+
 /// Sorts violations first, roots before what follows, then by when each was proven; turns causes into positions.
 fn finish(case: &Case<'_>, mut drafts: Vec<Draft>) -> Vec<Finding> {
     drafts.sort_by_cached_key(|draft| {

@@ -1,0 +1,109 @@
+//! The judge of a stream against the judge of the whole, on small recordings of a simulated system from fixed seeds.
+//!
+//! After every line the stream says what a judgement of the lines up to there says: verdict, findings, counts and
+//! statistics. With next to no memory it still gives the same verdict at the end.
+//!
+//! `FENCEPOST_RECORDINGS` says how many recordings are made; unset, a part that a CI can afford.
+
+mod simulated;
+
+use fencepost_checker::history::jsonl::Reader;
+use fencepost_checker::history::{History, Line};
+use fencepost_checker::online::{Limits, Online};
+use fencepost_checker::verdict::{Judgement, Verdict};
+use fencepost_checker::{Model, judge};
+use simulated::{LIES, Make, recording};
+
+/// How many recordings, where nothing else is asked for.
+fn recordings(usual: u64) -> u64 {
+    std::env::var("FENCEPOST_RECORDINGS").map_or(usual, |text| text.parse().expect("a number"))
+}
+
+/// Any system, telling the truth or not.
+fn any(seed: u64) -> Make {
+    Make {
+        lie: (!seed.is_multiple_of(8)).then(|| LIES[(seed % 7) as usize]),
+        raising: seed % 3 == 1,
+        by_lock: seed % 5 == 2,
+        unnamed: seed % 11 == 3,
+        odd: seed % 4 == 1,
+        steps: 25 + (seed % 6) as usize * 15,
+        ..Make::plain()
+    }
+}
+
+fn lines_of(text: &[String]) -> Vec<Line> {
+    let bytes = text.join("\n");
+    let mut reader = Reader::new(bytes.as_bytes());
+    std::iter::from_fn(|| reader.next_line().expect("well-formed"))
+        .map(|(_, line)| line)
+        .collect()
+}
+
+fn whole(text: &[String], model: Model) -> Judgement {
+    let history = History::read(text.join("\n").as_bytes()).expect("well-formed");
+    judge(&history, model)
+}
+
+/// All that must be equal, in an order of its own.
+fn essence(judgement: &Judgement) -> (Verdict, Vec<String>, String) {
+    let mut findings: Vec<String> = judgement
+        .findings
+        .iter()
+        .map(|f| {
+            let cause = f.cause.map(|cause| &judgement.findings[cause].finding);
+            format!(
+                "{} {:?} {:?} {:?} {} {cause:?}",
+                f.finding, f.severity, f.lock, f.key, f.count
+            )
+        })
+        .collect();
+    findings.sort();
+    let rest = format!("{:?} {:?}", judgement.stats, judgement.coverage);
+    (judgement.verdict, findings, rest)
+}
+
+#[test]
+fn after_every_line_a_stream_is_judged_as_the_file_up_to_there() {
+    let (mut compared, mut invalid, mut same, mut findings) = (0_u64, 0_u64, 0_u64, 0_u64);
+    for seed in 0..recordings(1500) {
+        let make = any(seed);
+        let text = recording(seed, &make);
+        let model = if seed % 9 == 4 {
+            Model::FencedRegister
+        } else {
+            Model::Fencing
+        };
+        let mut online = Online::new(model, Limits::default());
+        for (at, line) in lines_of(&text).into_iter().enumerate() {
+            online.push(at + 1, line).expect("well-formed");
+            let (streamed, expected) = (online.so_far(), whole(&text[..=at], model));
+            assert_eq!(
+                essence(&streamed),
+                essence(&expected),
+                "seed {seed} {make:?} {model} after {} lines\nstreamed {:#?}\nwhole {:#?}\n{}",
+                at + 1,
+                streamed.findings,
+                expected.findings,
+                text[..=at].join("\n")
+            );
+            compared += 1;
+            invalid += u64::from(expected.verdict == Verdict::Invalid);
+            for finding in &expected.findings {
+                findings += 1;
+                same += u64::from(streamed.findings.iter().any(|f| {
+                    f.finding == finding.finding
+                        && f.lock == finding.lock
+                        && f.key == finding.key
+                        && f.events == finding.events
+                }));
+            }
+        }
+    }
+    println!("{compared} prefixes, {invalid} invalid, {same} of {findings} witnesses the same");
+    assert!(invalid * 5 > compared, "{invalid} of {compared} invalid");
+    assert!(
+        same * 10 > findings * 9,
+        "{same} of {findings} witnesses are the same"
+    );
+}
