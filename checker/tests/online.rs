@@ -74,7 +74,11 @@ fn after_every_line_a_stream_is_judged_as_the_file_up_to_there() {
         } else {
             Model::Fencing
         };
-        let mut online = Online::new(model, Limits::default());
+        let limits = Limits {
+            every: (seed % 3) as usize * 8,
+            ..Limits::default()
+        };
+        let mut online = Online::new(model, limits);
         for (at, line) in lines_of(&text).into_iter().enumerate() {
             online.push(at + 1, line).expect("well-formed");
             let (streamed, expected) = (online.so_far(), whole(&text[..=at], model));
@@ -106,4 +110,103 @@ fn after_every_line_a_stream_is_judged_as_the_file_up_to_there() {
         same * 10 > findings * 9,
         "{same} of {findings} witnesses are the same"
     );
+}
+
+/// Next to no memory, drawn anew for each recording; patience stays, so that nothing is decided too early.
+fn tight(seed: u64) -> Limits {
+    Limits {
+        patience: 1 << 12,
+        values: (seed % 3) as usize,
+        tokens: 1 << 10,
+        every: (seed % 2) as usize * 5,
+    }
+}
+
+#[test]
+fn with_next_to_no_memory_for_values_every_violation_is_found_at_the_same_line() {
+    let (mut invalid, mut total) = (0_u64, 0_u64);
+    for seed in 0..recordings(1500) {
+        let make = Make {
+            odd: false,
+            ..any(seed)
+        };
+        let text = recording(seed, &make);
+        let mut online = Online::new(Model::Fencing, tight(seed));
+        for (at, line) in lines_of(&text).into_iter().enumerate() {
+            online.push(at + 1, line).expect("well-formed");
+            let (streamed, expected) = (online.so_far(), whole(&text[..=at], Model::Fencing));
+            assert_eq!(
+                streamed.verdict,
+                expected.verdict,
+                "seed {seed} {make:?} after {} lines\nstreamed {:#?}\nwhole {:#?}\n{}",
+                at + 1,
+                streamed.findings,
+                expected.findings,
+                text[..=at].join("\n")
+            );
+            total += 1;
+            invalid += u64::from(expected.verdict == Verdict::Invalid);
+        }
+    }
+    assert!(invalid * 5 > total, "{invalid} of {total} invalid");
+}
+
+#[test]
+fn with_next_to_no_patience_an_honest_system_is_not_blamed() {
+    for seed in 0..recordings(4000) {
+        let make = Make {
+            lie: None,
+            ..any(seed)
+        };
+        let text = recording(seed, &make);
+        let mut online = Online::new(
+            Model::Fencing,
+            Limits {
+                patience: (seed % 40) as usize,
+                values: (seed % 5) as usize,
+                tokens: 1 + (seed % 4) as usize,
+                every: (seed % 3) as usize,
+            },
+        );
+        for (at, line) in lines_of(&text).into_iter().enumerate() {
+            online.push(at + 1, line).expect("well-formed");
+        }
+        let judgement = online.finish().expect("well-formed");
+        assert_ne!(
+            judgement.verdict,
+            Verdict::Invalid,
+            "seed {seed} {make:?}: {:#?}\n{}",
+            judgement.findings,
+            text.join("\n")
+        );
+    }
+}
+
+/// Lines without an index: equal times are concurrent, and stand in the file in any order.
+#[test]
+fn lines_without_an_index_are_judged_by_time() {
+    for seed in 0..recordings(600) {
+        let text: Vec<String> = recording(seed, &any(seed))
+            .iter()
+            .map(|line| {
+                let mut line: serde_json::Value = serde_json::from_str(line).expect("a line");
+                if let Some(fields) = line.as_object_mut() {
+                    fields.remove("index");
+                    if let Some(time) = fields.get("time").and_then(serde_json::Value::as_u64) {
+                        fields.insert("time".to_owned(), (time / 4_000_000).into());
+                    }
+                }
+                line.to_string()
+            })
+            .collect();
+        let mut online = Online::new(Model::Fencing, Limits::default());
+        for (at, line) in lines_of(&text).into_iter().enumerate() {
+            online.push(at + 1, line).expect("well-formed");
+        }
+        let (streamed, expected) = (
+            online.finish().expect("well-formed"),
+            whole(&text, Model::Fencing),
+        );
+        assert_eq!(essence(&streamed), essence(&expected), "seed {seed}");
+    }
 }

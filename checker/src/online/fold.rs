@@ -12,7 +12,7 @@ use super::words::{Kept, is_fenced_write};
 use super::{Limits, Model};
 use crate::history::{Function, MarkScope, Name, Operation, Outcome};
 
-/// The fewest values that are remembered of a key.
+/// The fewest values that are remembered of a key, if so many are remembered at all.
 const FEWEST_VALUES: usize = 8;
 
 /// The first write, and the first of another key than that: each key is disturbed by the one or the other.
@@ -91,11 +91,13 @@ impl Fold {
             return;
         }
         self.apply_shared(arrival, op.key);
+        let every = self.limits.every;
         let keys = self.keys.len().max(1);
-        let key = self.keys.entry(op.key).or_insert_with(Key::new);
+        let key = self.keys.entry(op.key).or_insert_with(|| Key::new(every));
         let late = late.filter(|_| op.function == Function::Write);
         key.call(op, late);
-        key.forget_values((self.limits.values / keys).max(FEWEST_VALUES));
+        let values = self.limits.values;
+        key.forget_values((values / keys).max(values.min(FEWEST_VALUES)));
     }
 
     /// An operation has returned.
@@ -111,7 +113,8 @@ impl Fold {
             return;
         }
         self.apply_shared(arrival, op.key);
-        let key = self.keys.entry(op.key).or_insert_with(Key::new);
+        let every = self.limits.every;
+        let key = self.keys.entry(op.key).or_insert_with(|| Key::new(every));
         if op.function == Function::Read {
             let seen = key.see(op);
             self.marks.answer(arrival, op, seen.write.as_ref());
@@ -174,8 +177,8 @@ impl Fold {
             .chain(strayed)
             .min();
         if let Some(index) = index {
-            let why = Why::Shared;
-            let key = self.keys.entry(key).or_insert_with(Key::new);
+            let (why, every) = (Why::Shared, self.limits.every);
+            let key = self.keys.entry(key).or_insert_with(|| Key::new(every));
             key.stop_by_sign(Limit { index, why });
         }
     }

@@ -46,9 +46,6 @@ use super::raises::Explanation;
 use super::words::{Kept, is_fenced_write, token_of};
 use crate::history::{Function, Operation, Outcome, Token};
 
-/// After so many operations beyond what is alive a key is checked, and forgets.
-const CHECK_EVERY: usize = 48;
-
 /// Why a key is not one that the exact check decides; in the order in which equal places are told.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) enum Why {
@@ -136,6 +133,7 @@ pub(super) struct Key {
     /// The calls of open operations, with the highest mark that had been shown at each.
     open: BTreeMap<At, Option<Shown>>,
     shown: Option<Shown>,
+    every: usize,
     since_check: usize,
     maker: bool,
     /// A mark was shown that a grant had raised.
@@ -148,7 +146,8 @@ pub(super) struct Key {
 }
 
 impl Key {
-    pub fn new() -> Self {
+    /// A key that nobody has touched; see [`super::Limits::every`].
+    pub fn new(every: usize) -> Self {
         Self {
             values: Map::default(),
             order: VecDeque::new(),
@@ -161,6 +160,7 @@ impl Key {
             over: Some(Token::ZERO),
             open: BTreeMap::new(),
             shown: Some((Token::ZERO, None)),
+            every,
             since_check: 0,
             maker: false,
             raised: false,
@@ -190,12 +190,6 @@ impl Key {
             .as_ref()
             .or(self.by_others.as_ref().filter(|_| after_sign))
             .or(self.certain.as_ref().filter(|_| limited))
-    }
-
-    /// How many values are remembered.
-    #[cfg(test)]
-    pub fn remembered(&self) -> usize {
-        self.values.len()
     }
 
     /// The exact check still looks at this key.
@@ -390,9 +384,14 @@ impl Key {
             (Function::Read, Outcome::Ok) => self.read(op, shown),
             _ => {}
         }
-        if self.since_check > CHECK_EVERY + self.alive.len() {
+        if self.since_check > self.every + self.alive.len() {
             self.check();
         }
+    }
+
+    /// Something that had been forgotten is back, which no order explains.
+    fn hurry(&mut self) {
+        self.since_check += self.every + self.alive.len();
     }
 
     fn break_both(&mut self, broken: Broken) {
@@ -482,7 +481,7 @@ impl Key {
             Some(serde_json::Value::Null) => {
                 self.initial.take_in(op);
                 if !std::mem::replace(&mut self.initial_alive, true) {
-                    self.since_check += CHECK_EVERY + self.alive.len();
+                    self.hurry();
                 }
                 self.fits(op, None, Token::ZERO);
                 Token::ZERO
@@ -505,7 +504,7 @@ impl Key {
                 let fell = fell(value.shown.as_ref(), token, &write).filter(|_| dormant);
                 if fresh {
                     self.alive.push(print);
-                    self.since_check += CHECK_EVERY + self.alive.len();
+                    self.hurry();
                 }
                 if let Some(broken) = fell {
                     self.by_others.get_or_insert(broken);

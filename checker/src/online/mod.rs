@@ -108,6 +108,9 @@ pub struct Limits {
     pub values: usize,
     /// How many tokens are remembered, over all locks.
     pub tokens: usize,
+    /// After how many invocations and returns, beyond as many as it has living values, a key is decided and forgets.
+    /// Nothing but speed rests on it.
+    pub every: usize,
 }
 
 impl Default for Limits {
@@ -117,6 +120,7 @@ impl Default for Limits {
             patience: 1 << 16,
             values: 1 << 16,
             tokens: 1 << 14,
+            every: 48,
         }
     }
 }
@@ -155,18 +159,25 @@ impl Online {
     /// What a judgement of the lines up to here would say.
     #[must_use]
     pub fn so_far(&self) -> Judgement {
-        self.clone().finish()
+        let mut ahead = self.clone();
+        // Lines of one time that contradict each other are told when time goes on.
+        if ahead.arrival.flush().is_ok() {
+            ahead.take_settled();
+        }
+        ahead.end()
     }
 
-    /// The judgement on everything.
+    /// The judgement on everything. What is open is of unknown outcome.
     ///
-    /// Open operations are of unknown outcome from now on.
-    #[must_use]
-    pub fn finish(mut self) -> Judgement {
-        // Lines of one time that contradict each other are told when the next time begins.
-        if self.arrival.flush().is_ok() {
-            self.take_settled();
-        }
+    /// # Errors
+    /// Where lines have no index: the last that stand at one time contradict each other or earlier ones.
+    pub fn finish(mut self) -> Result<Judgement, HistoryError> {
+        self.arrival.flush()?;
+        self.take_settled();
+        Ok(self.end())
+    }
+
+    fn end(self) -> Judgement {
         let Self {
             model,
             mut arrival,
