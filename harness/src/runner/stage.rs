@@ -426,6 +426,7 @@ fn header(record: &RunRecord, suite: &Suite, roster: &Roster) -> Header {
             LockHeader {
                 keys: lock.keys.clone(),
                 lease_ms,
+                ..LockHeader::default()
             },
         )
     });
