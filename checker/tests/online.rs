@@ -7,10 +7,13 @@
 
 mod simulated;
 
+use std::collections::BTreeSet;
+
+use fencepost_checker::finding::{Finding, Severity};
 use fencepost_checker::history::jsonl::Reader;
 use fencepost_checker::history::{History, Line};
-use fencepost_checker::online::{Limits, Online};
-use fencepost_checker::verdict::{Judgement, Verdict};
+use fencepost_checker::online::{Limits, Online, RULES};
+use fencepost_checker::verdict::{Judgement, Overlap, Verdict};
 use fencepost_checker::{Model, judge};
 use simulated::{LIES, Make, recording};
 
@@ -45,27 +48,66 @@ fn whole(text: &[String], model: Model) -> Judgement {
     judge(&history, model)
 }
 
-/// All that must be equal, in an order of its own.
-fn essence(judgement: &Judgement) -> (Verdict, Vec<String>, String) {
+/// All that must be equal, in an order of its own: the findings that both judge by, and the statistics.
+fn essence(judgement: &Judgement) -> (Vec<String>, String) {
     let mut findings: Vec<String> = judgement
         .findings
         .iter()
+        .filter(|f| RULES.contains(&f.finding.as_str()) && f.finding != "not-linearizable")
         .map(|f| {
-            let cause = f.cause.map(|cause| &judgement.findings[cause].finding);
             format!(
-                "{} {:?} {:?} {:?} {} {cause:?}",
+                "{} {:?} {:?} {:?} {}",
                 f.finding, f.severity, f.lock, f.key, f.count
             )
         })
         .collect();
     findings.sort();
-    let rest = format!("{:?} {:?}", judgement.stats, judgement.coverage);
-    (judgement.verdict, findings, rest)
+    let mut stats = judgement.stats.clone();
+    stats.overlap = Overlap::default();
+    (findings, format!("{stats:?} {:?}", judgement.coverage))
+}
+
+/// Why two judgements do not fit each other, if so.
+fn difference(streamed: &Judgement, whole: &Judgement) -> Option<String> {
+    if essence(streamed) != essence(whole) {
+        return Some(format!("{:#?}\n{:#?}", essence(streamed), essence(whole)));
+    }
+    let broken = |judgement: &Judgement| -> BTreeSet<Option<String>> {
+        let findings = judgement.findings.iter();
+        findings
+            .filter(|f| f.finding == "not-linearizable")
+            .map(|f| f.key.clone())
+            .collect()
+    };
+    // Another finding may explain a key to the whole that only the whole knows.
+    let named: BTreeSet<Option<String>> = whole
+        .findings
+        .iter()
+        .filter(|f| f.severity == Severity::Violation && !RULES.contains(&f.finding.as_str()))
+        .map(|f| f.key.clone())
+        .collect();
+    let (here, there) = (broken(streamed), broken(whole));
+    if !here.is_superset(&there) || here.difference(&there).any(|key| !named.contains(key)) {
+        return Some(format!("not linearizable: {here:?} but {there:?}"));
+    }
+    let invalid = |judgement: &Judgement| judgement.verdict == Verdict::Invalid;
+    let only_of_the_whole = whole
+        .findings
+        .iter()
+        .filter(|f| f.severity == Severity::Violation)
+        .all(|f| !RULES.contains(&f.finding.as_str()));
+    let fits = if invalid(whole) {
+        invalid(streamed) || only_of_the_whole
+    } else {
+        streamed.verdict == whole.verdict
+    };
+    (!fits).then(|| format!("{:?} but {:?}", streamed.verdict, whole.verdict))
 }
 
 #[test]
 fn after_every_line_a_stream_is_judged_as_the_file_up_to_there() {
-    let (mut compared, mut invalid, mut same, mut findings) = (0_u64, 0_u64, 0_u64, 0_u64);
+    let (mut compared, mut invalid, mut missed) = (0_u64, 0_u64, 0_u64);
+    let (mut same, mut findings) = (0_u64, 0_u64);
     for seed in 0..recordings(1500) {
         let make = any(seed);
         let text = recording(seed, &make);
@@ -82,18 +124,22 @@ fn after_every_line_a_stream_is_judged_as_the_file_up_to_there() {
         for (at, line) in lines_of(&text).into_iter().enumerate() {
             online.push(at + 1, line).expect("well-formed");
             let (streamed, expected) = (online.so_far(), whole(&text[..=at], model));
-            assert_eq!(
-                essence(&streamed),
-                essence(&expected),
-                "seed {seed} {make:?} {model} after {} lines\nstreamed {:#?}\nwhole {:#?}\n{}",
-                at + 1,
-                streamed.findings,
-                expected.findings,
-                text[..=at].join("\n")
-            );
+            if let Some(difference) = difference(&streamed, &expected) {
+                panic!(
+                    "seed {seed} {make:?} {model} after {} lines: {difference}\nstreamed {:#?}\nwhole {:#?}\n{}",
+                    at + 1,
+                    streamed.findings,
+                    expected.findings,
+                    text[..=at].join("\n")
+                );
+            }
             compared += 1;
             invalid += u64::from(expected.verdict == Verdict::Invalid);
-            for finding in &expected.findings {
+            missed += u64::from(
+                expected.verdict == Verdict::Invalid && streamed.verdict != Verdict::Invalid,
+            );
+            let shared = |f: &&Finding| RULES.contains(&f.finding.as_str());
+            for finding in expected.findings.iter().filter(shared) {
                 findings += 1;
                 same += u64::from(streamed.findings.iter().any(|f| {
                     f.finding == finding.finding
@@ -104,7 +150,11 @@ fn after_every_line_a_stream_is_judged_as_the_file_up_to_there() {
             }
         }
     }
-    println!("{compared} prefixes, {invalid} invalid, {same} of {findings} witnesses the same");
+    println!(
+        "{compared} prefixes, {invalid} invalid, {missed} of them by rules of the whole alone"
+    );
+    println!("{same} of {findings} witnesses are the same");
+    assert!(missed * 20 < invalid, "{missed} of {invalid} are missed");
     assert!(invalid * 5 > compared, "{invalid} of {compared} invalid");
     assert!(
         same * 10 > findings * 9,
@@ -135,9 +185,13 @@ fn with_next_to_no_memory_for_values_every_violation_is_found_at_the_same_line()
         for (at, line) in lines_of(&text).into_iter().enumerate() {
             online.push(at + 1, line).expect("well-formed");
             let (streamed, expected) = (online.so_far(), whole(&text[..=at], Model::Fencing));
-            assert_eq!(
-                streamed.verdict,
-                expected.verdict,
+            let only_of_the_whole = expected
+                .findings
+                .iter()
+                .filter(|f| f.severity == Severity::Violation)
+                .all(|f| !RULES.contains(&f.finding.as_str()));
+            assert!(
+                streamed.verdict == expected.verdict || only_of_the_whole,
                 "seed {seed} {make:?} after {} lines\nstreamed {:#?}\nwhole {:#?}\n{}",
                 at + 1,
                 streamed.findings,
@@ -148,7 +202,7 @@ fn with_next_to_no_memory_for_values_every_violation_is_found_at_the_same_line()
             invalid += u64::from(expected.verdict == Verdict::Invalid);
         }
     }
-    assert!(invalid * 5 > total, "{invalid} of {total} invalid");
+    assert!(invalid * 8 > total, "{invalid} of {total} invalid");
 }
 
 #[test]
@@ -203,10 +257,16 @@ fn lines_without_an_index_are_judged_by_time() {
         for (at, line) in lines_of(&text).into_iter().enumerate() {
             online.push(at + 1, line).expect("well-formed");
         }
-        let (streamed, expected) = (
-            online.finish().expect("well-formed"),
-            whole(&text, Model::Fencing),
-        );
-        assert_eq!(essence(&streamed), essence(&expected), "seed {seed}");
+        let streamed = online.finish().expect("well-formed");
+        let difference = difference(&streamed, &whole(&text, Model::Fencing));
+        assert_eq!(difference, None, "seed {seed}\n{}", text.join("\n"));
+    }
+}
+
+#[test]
+fn every_rule_of_the_stream_is_one_of_the_whole() {
+    for rule in RULES {
+        let known = fencepost_checker::fencing::FINDINGS.iter();
+        assert!(known.into_iter().any(|info| info.name == *rule), "{rule}");
     }
 }

@@ -76,9 +76,9 @@ impl Fold {
 
     /// An operation is sent; `ahead`: its answer may still come.
     pub fn call(&mut self, arrival: &Arrival, op: &Kept, ahead: bool) {
-        let mut late = None;
+        let mut suspicion = None;
         if self.model == Model::Fencing {
-            late = self.marks.call(arrival, op);
+            suspicion = self.marks.call(arrival, op);
             self.issuer.call(op);
             self.holders.call(arrival, op);
             self.retries.call(arrival, op);
@@ -94,8 +94,9 @@ impl Fold {
         let every = self.limits.every;
         let keys = self.keys.len().max(1);
         let key = self.keys.entry(op.key).or_insert_with(|| Key::new(every));
-        let late = late.filter(|_| op.function == Function::Write);
-        key.call(op, late);
+        let (_, path) = arrival.object(op);
+        let suspicion = suspicion.filter(|_| op.function == Function::Write);
+        key.call(op, path.is_some(), suspicion);
         let values = self.limits.values;
         key.forget_values((values / keys).max(values.min(FEWEST_VALUES)));
     }
@@ -117,12 +118,13 @@ impl Fold {
         let key = self.keys.entry(op.key).or_insert_with(|| Key::new(every));
         if op.function == Function::Read {
             let seen = key.see(op);
-            self.marks.answer(arrival, op, seen.write.as_ref());
-            if let Some(write) = seen.write.filter(|_| seen.newly) {
-                self.holders.accepted(arrival, &write);
-                if let Some(proof) = seen.late {
-                    self.marks.accepted(arrival, &write, &proof, Some(op));
-                }
+            let fenced = seen.write.as_ref().filter(|write| is_fenced_write(write));
+            self.marks.answer(arrival, op, fenced);
+            if let (Some(write), true) = (fenced, seen.newly) {
+                self.holders.accepted(arrival, write);
+            }
+            if let (Some(write), Some(suspicion)) = (&seen.write, &seen.suspicion) {
+                self.marks.accepted(arrival, write, suspicion, Some(op));
             }
         } else {
             self.marks.answer(arrival, op, None);
@@ -142,9 +144,9 @@ impl Fold {
             }
         }
         if let Some(key) = self.keys.get_mut(&op.key).filter(|_| on_object(op))
-            && let Some(proof) = key.answered_late(op)
+            && let Some(suspicion) = key.answered_late(op)
         {
-            self.marks.answered_late(arrival, op, &proof);
+            self.marks.answered(arrival, op, &suspicion);
         }
         self.answer(arrival, op);
     }

@@ -11,12 +11,12 @@ use super::arrival::{Arrival, rank};
 use super::fold::Fold;
 use super::holders::Pair;
 use super::key::Key;
-use super::marks::By;
+use super::marks::{Elsewhere, Guilts, Place};
 use super::words::Kept;
 use crate::coverage::say_what_is_missing;
-use crate::fencing::{self, Case, late_writes};
+use crate::fencing::{self, Case, proofs};
 use crate::finding::{Finding, Severity};
-use crate::history::{FaultWindow, History, Name};
+use crate::history::{FaultWindow, History, MarkScope, Name};
 use crate::judge::{decide, nothing_to_judge};
 use crate::verdict::{Coverage, FaultCount, Judgement, Stats, Verdict};
 
@@ -84,8 +84,11 @@ pub(super) fn judgement(arrival: &mut Arrival, mut fold: Fold, model: Model) -> 
 }
 
 fn fencing_drafts(arrival: &Arrival, fold: &mut Fold) -> Vec<Draft> {
-    let mut drafts = stale_writes(fold);
-    let explained: HashSet<Option<Name>> = drafts.iter().map(|draft| draft.key).collect();
+    let mut drafts = at_the_resource(arrival, fold);
+    let violations = drafts
+        .iter()
+        .filter(|draft| draft.severity == Severity::Violation);
+    let explained: HashSet<Option<Name>> = violations.map(|draft| draft.key).collect();
     for (&lock, (count, higher, lower)) in &fold.issuer.regressions {
         let witness = vec![Kept::clone(higher), Kept::clone(lower)];
         drafts.push(Draft::new("token-regression", *count, witness).on(Some(lock), None));
@@ -146,24 +149,55 @@ fn fencing_drafts(arrival: &Arrival, fold: &mut Fold) -> Vec<Draft> {
     drafts
 }
 
-fn stale_writes(fold: &Fold) -> Vec<Draft> {
-    let describe =
-        |(&(lock, key), (count, first)): (&super::marks::Place, &(u64, super::marks::Stale))| {
-            let mut witness = vec![Kept::clone(&first.proof.op), Kept::clone(&first.write)];
-            if let By::Value(write) = &first.proof.by {
-                witness.push(Kept::clone(write));
-            }
-            witness.extend(first.read.clone());
-            let mut draft = Draft::new("stale-write-accepted", *count, witness).on(lock, key);
-            draft
-                .around
-                .extend(fold.holders.grant_to(lock, &first.write));
-            draft
-                .around
-                .extend(fold.holders.grant_to(lock, &first.proof.op));
-            draft
+/// What the resource did wrong on some key.
+fn at_the_resource(arrival: &Arrival, fold: &Fold) -> Vec<Draft> {
+    let marks = &fold.marks;
+    let mut drafts = guilty(fold, "stale-write-accepted", &marks.stale);
+    let mut lost = guilty(fold, "high-water-lost", &marks.lost);
+    for (place, (_, first)) in &marks.lost {
+        let on = |draft: &&mut Draft| (draft.lock, draft.key) == *place;
+        // Fallen from the stale write on, and no sooner: there was no mark to lose.
+        let stale = marks.stale.get(place);
+        let by_stale_write =
+            first.is_report() && stale.is_some_and(|(_, stale)| stale.order() < first.order());
+        let (root, follows) = if by_stale_write {
+            ("stale-write-accepted", lost.iter_mut().find(on))
+        } else {
+            ("high-water-lost", drafts.iter_mut().find(on))
         };
-    fold.marks.stale.iter().map(describe).collect()
+        if let Some(draft) = follows {
+            draft.cause = Some(root);
+        }
+    }
+    drafts.extend(lost);
+    drafts.extend(guilty(fold, "unfenced-write-accepted", &marks.unfenced));
+    for (&((lock, key), _, elsewhere), (count, first)) in &marks.behind {
+        let mut draft = Draft::new("partial-fencing", *count, first.witness()).on(lock, key);
+        if elsewhere == Elsewhere::Key && arrival.mark_scope() == MarkScope::Key {
+            draft.severity = Severity::Warning;
+        }
+        drafts.push(draft);
+    }
+    for (&key, state) in &fold.keys {
+        if let Some((count, (write, read))) = &state.applied {
+            let witness = vec![Kept::clone(write), Kept::clone(read)];
+            let draft = Draft::new("failed-write-applied", *count, witness);
+            drafts.push(draft.on(arrival.lock(write), key));
+        }
+    }
+    drafts
+}
+
+fn guilty(fold: &Fold, finding: &'static str, guilts: &Guilts<Place>) -> Vec<Draft> {
+    let describe = |(&(lock, key), (count, first)): (&Place, &(u64, super::marks::Guilt))| {
+        let mut draft = Draft::new(finding, *count, first.witness()).on(lock, key);
+        let proof = first.proof.as_ref().map(|proof| &proof.op);
+        for write in std::iter::once(&first.op).chain(proof) {
+            draft.around.extend(fold.holders.grant_to(lock, write));
+        }
+        draft
+    };
+    guilts.iter().map(describe).collect()
 }
 
 fn double_writer(fold: &Fold, lock: Name, pair: &Pair, duplicated: bool, unfounded: bool) -> Draft {
@@ -264,7 +298,7 @@ fn tell(arrival: &mut Arrival, draft: &Draft, model: Model) -> (Vec<u64>, String
     };
     let case = Case::new(&history);
     let found = match model {
-        Model::Fencing => fencing::judge(&case, &late_writes(&case)).0,
+        Model::Fencing => fencing::judge(&case, &proofs(&case)).0,
         _ => fencing::judge_registers(&case).0,
     };
     let text = |name: Option<Name>| name.map(|name| history.names.text(name).to_owned());
@@ -352,6 +386,7 @@ fn stats(arrival: &Arrival, fold: &Fold) -> Stats {
         duration_ns: counts.last_time.saturating_sub(counts.first_time),
         keys_judged: judged,
         not_judged,
+        ..Stats::default()
     }
 }
 

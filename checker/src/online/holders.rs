@@ -236,15 +236,13 @@ impl Holders {
     /// A write is sent under a token: it may have no grant.
     fn written(&mut self, arrival: &Arrival, lock: Name, op: &Kept) {
         let token = token_of(op);
-        match self.issues.get(&(lock, token)) {
-            Some(issue) => {
-                let holder = (op.client, op.session);
-                if whos(holder).any(|who| issue.told.contains(&who)) {
-                    return;
-                }
-            }
-            None if self.floor.get(&lock).is_some_and(|&floor| token <= floor) => return,
-            None => {}
+        if self.floor.get(&lock).is_some_and(|&floor| token <= floor) {
+            return;
+        }
+        if let Some(issue) = self.issues.get(&(lock, token))
+            && whos((op.client, op.session)).any(|who| issue.told.contains(&who))
+        {
+            return;
         }
         let life = arrival.lives.get(&op.process);
         if life.is_none_or(|life| life.may_go_on) || self.overflowed.contains(&lock) {
@@ -409,7 +407,17 @@ impl Issue {
             let found = pair(self.second, self.again, first, again, *regressed);
             merge(&mut to.again, found);
         }
-        if let Some((first, second)) = first_pair(arrival, lock, &self.writers) {
+        let acquired = arrival.acquired.contains(&lock);
+        let named: Vec<Party> = if acquired || self.writers.len() < 2 {
+            Vec::new()
+        } else {
+            let named = self.writers.iter().filter(|party| !party.unnamed);
+            named.cloned().collect()
+        };
+        let writers = if acquired { &self.writers } else { &named };
+        if let Some((first, second)) = first_pair(arrival, lock, writers)
+            && (acquired || are_apart(arrival, first.client, second.client))
+        {
             let order = second.first.invoked.index;
             merge(
                 &mut to.double,
@@ -484,6 +492,15 @@ fn first_pair<'a>(
         }
     }
     None
+}
+
+/// Clients that are not one's incarnations: a restarted worker's are `c3~2`, `c3~3`.
+fn are_apart(arrival: &Arrival, first: Name, second: Name) -> bool {
+    let base = |client: Name| {
+        let name = arrival.names.text(client);
+        name.split('~').next().unwrap_or(name)
+    };
+    base(first) != base(second)
 }
 
 /// As in `fencing/identity.rs`. Of processes that are forgotten nothing is certain.

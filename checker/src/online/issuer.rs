@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::arrival::is_grant;
 use super::hash::Map;
 use super::words::Kept;
-use crate::history::Name;
+use crate::history::{Function, Name, Outcome};
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Issuer {
@@ -26,9 +26,11 @@ impl Issuer {
         }
     }
 
-    /// Whether the grant went back.
+    /// Whether the grant went back. A renewal tells that its token had been granted.
     pub fn answer(&mut self, op: &Kept) -> bool {
-        let (Some(lock), true) = (op.lock, is_grant(op)) else {
+        let renews = op.function == Function::Renew && op.outcome == Outcome::Ok;
+        let tells = is_grant(op) || (renews && op.token.is_some());
+        let Some(lock) = op.lock.filter(|_| tells) else {
             return false;
         };
         let higher = self.known_when_asked.remove(&op.invoked.index);

@@ -41,15 +41,16 @@ use std::collections::{BTreeMap, VecDeque};
 use super::cluster::{At, Cluster, Edge, NEVER, at};
 use super::hash::{Map, fingerprint};
 use super::levels::{Broken, Dormant, Epoch, Levels, NO_FLOOR, Refusal};
-use super::marks::Proof;
+use super::marks::Suspicion;
 use super::raises::Explanation;
-use super::words::{Kept, is_fenced_write, token_of};
+use super::words::{Kept, token_of};
 use crate::history::{Function, Operation, Outcome, Token};
 
 /// Why a key is not one that the exact check decides; in the order in which equal places are told.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) enum Why {
     OtherFunction,
+    OtherPath,
     NoToken,
     NoValue,
     ValueTwice,
@@ -61,6 +62,7 @@ impl Why {
     pub fn reason(self) -> &'static str {
         match self {
             Self::OtherFunction => "an operation other than read and write was sent",
+            Self::OtherPath => "it was written or read by another path",
             Self::NoToken => "a write without a token was sent",
             Self::NoValue => "a write without a value of its own was sent",
             Self::ValueTwice => "a value was written a second time",
@@ -88,8 +90,10 @@ struct Value {
     other: bool,
     /// The first read that returned it.
     read: Option<Kept>,
-    /// The proof that made its write late, while the write's outcome is unknown.
-    late: Option<Proof>,
+    /// What its write is guilty of if it was accepted, while the write's outcome is unknown.
+    suspicion: Option<Suspicion>,
+    /// Its write was answered with a definite no, and its value was read.
+    applied: bool,
     /// The highest mark that had been shown when it was sent.
     shown: Option<Shown>,
     stage: Stage,
@@ -114,8 +118,8 @@ pub(super) struct Seen {
     pub write: Option<Kept>,
     /// Nobody had known that it was accepted.
     pub newly: bool,
-    /// It was late.
-    pub late: Option<Proof>,
+    /// It is guilty of this.
+    pub suspicion: Option<Suspicion>,
 }
 
 #[derive(Clone, Debug)]
@@ -138,6 +142,8 @@ pub(super) struct Key {
     maker: bool,
     /// A mark was shown that a grant had raised.
     raised: bool,
+    /// How many writes were answered with a definite no and read, and the first with its read.
+    pub applied: Option<(u64, (Kept, Kept))>,
     pub sign: Option<Limit>,
     pub outside: Option<Limit>,
     by_writes: Option<Broken>,
@@ -164,6 +170,7 @@ impl Key {
             since_check: 0,
             maker: false,
             raised: false,
+            applied: None,
             sign: None,
             outside: None,
             by_writes: None,
@@ -221,11 +228,12 @@ impl Key {
         self.open.clear();
     }
 
-    /// An operation is sent; `late` is the proof that makes a write late whose outcome is unknown.
-    pub fn call(&mut self, op: &Kept, late: Option<Proof>) {
+    /// An operation is sent, by another path than the primary or by that. `suspicion` is what a write is guilty of whose
+    /// outcome is unknown, if it was accepted.
+    pub fn call(&mut self, op: &Kept, by_path: bool, suspicion: Option<Suspicion>) {
         let print = value_of(op).map(fingerprint);
         let twice = print.is_some_and(|print| self.values.contains_key(&print));
-        if let Some(why) = why_outside(op, twice) {
+        if let Some(why) = why_outside(op, by_path, twice) {
             let index = op.invoked.index;
             self.stop(Limit { index, why });
         }
@@ -242,12 +250,35 @@ impl Key {
                 self.open.insert(at(op.invoked.index), self.shown.clone());
             }
         }
-        if let (Some(print), Function::Write) = (print, op.function) {
-            self.write(print, op, late, exact);
+        match (print, op.function) {
+            (Some(print), Function::Write) => self.write(print, op, suspicion, exact),
+            (Some(print), Function::Append) => self.append(print, op),
+            _ => {}
         }
     }
 
-    fn write(&mut self, print: u64, op: &Kept, late: Option<Proof>, exact: bool) {
+    /// An element is added to a list; of the lists that are read only the other rules know more.
+    fn append(&mut self, print: u64, op: &Kept) {
+        if let Some(value) = self.values.get_mut(&print) {
+            value.twice = true;
+            return;
+        }
+        let value = Value {
+            write: Kept::clone(op),
+            twice: false,
+            failed: None,
+            other: false,
+            read: None,
+            suspicion: None,
+            applied: false,
+            shown: None,
+            stage: Stage::Gone(None),
+        };
+        self.values.insert(print, value);
+        self.order.push_back(print);
+    }
+
+    fn write(&mut self, print: u64, op: &Kept, suspicion: Option<Suspicion>, exact: bool) {
         let failed = op.outcome == Outcome::Failed;
         if let Some(value) = self.values.get_mut(&print) {
             value.twice = true;
@@ -269,7 +300,8 @@ impl Key {
             failed: failed.then(|| Kept::clone(op)),
             other: !failed,
             read: None,
-            late,
+            suspicion,
+            applied: false,
             shown: self.shown.clone(),
             stage,
         };
@@ -287,7 +319,7 @@ impl Key {
                 return;
             };
             let settled = self.values.get(&print).is_none_or(|value| {
-                (!exact || matches!(value.stage, Stage::Gone(_))) && value.late.is_none()
+                (!exact || matches!(value.stage, Stage::Gone(_))) && value.suspicion.is_none()
             });
             if settled {
                 self.values.remove(&print);
@@ -326,14 +358,19 @@ impl Key {
             value.read = Some(Kept::clone(read));
         }
         let write = &value.write;
-        if write.outcome == Outcome::Failed || !is_fenced_write(write) {
+        if write.outcome == Outcome::Failed {
+            let applied = write.function == Function::Write && !self.maker;
+            if applied && !std::mem::replace(&mut value.applied, true) {
+                let pair = (Kept::clone(write), Kept::clone(read));
+                self.applied.get_or_insert((0, pair)).0 += 1;
+            }
             return none;
         }
         let newly = first && write.outcome == Outcome::Unknown;
         Seen {
             write: Some(Kept::clone(write)),
             newly,
-            late: if newly { value.late.take() } else { None },
+            suspicion: if newly { value.suspicion.take() } else { None },
         }
     }
 
@@ -343,8 +380,8 @@ impl Key {
         value.read.clone()
     }
 
-    /// The proof that made a write late, once its answer has come after all.
-    pub fn answered_late(&mut self, write: &Kept) -> Option<Proof> {
+    /// What a write is guilty of, once its answer has come after all.
+    pub fn answered_late(&mut self, write: &Kept) -> Option<Suspicion> {
         let value = self.values.get_mut(&fingerprint(value_of(write)?))?;
         if value.write.invoked != write.invoked {
             return None;
@@ -354,7 +391,7 @@ impl Key {
         if write.outcome == Outcome::Failed {
             value.failed = Some(Kept::clone(write));
         }
-        value.late.take()
+        value.suspicion.take()
     }
 
     /// An operation has returned. `refusal`: it is one. `explanation`: where the mark comes from that it tells.
@@ -476,9 +513,14 @@ impl Key {
             }
             self.mark(mark, op);
         }
+        // An empty list is a log that nobody has written to.
+        let empty = |list: &Vec<serde_json::Value>| list.is_empty();
+        let nothing = value_of(op).is_none_or(|value| {
+            value.as_array().is_some_and(empty) && !self.values.contains_key(&fingerprint(value))
+        });
         let token = match op.value.as_ref() {
             None => return,
-            Some(serde_json::Value::Null) => {
+            Some(_) if nothing => {
                 self.initial.take_in(op);
                 if !std::mem::replace(&mut self.initial_alive, true) {
                     self.hurry();
@@ -769,7 +811,10 @@ fn value_of(op: &Operation) -> Option<&serde_json::Value> {
     op.value.as_ref().filter(|value| !value.is_null())
 }
 
-fn why_outside(op: &Operation, twice: bool) -> Option<Why> {
+fn why_outside(op: &Operation, by_path: bool, twice: bool) -> Option<Why> {
+    if by_path {
+        return Some(Why::OtherPath);
+    }
     match op.function {
         Function::Read => None,
         Function::Write if op.token.is_none() => Some(Why::NoToken),

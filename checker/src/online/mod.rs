@@ -1,6 +1,6 @@
-//! The judge of a stream: the same verdict as [`crate::judge`] gives on the whole, while events come in.
+//! The judge of a stream: what [`crate::judge`] says of the whole, while events come in.
 //!
-//! Promises that memory follows what is open, and the number of locks, keys, clients and living tokens; not what has
+//! Promises the same verdict by the rules that it has ([`RULES`]), and that memory follows what is open, and the number of locks, keys, clients and living tokens; not what has
 //! passed. What is proven at any moment stays proven: *what the beginning of a recording proves, the whole of it
 //! proves*.
 //!
@@ -37,18 +37,20 @@
 //!
 //! | rule | what is remembered | until |
 //! |---|---|---|
-//! | `stale-write-accepted` | of each mark the strongest proof and the presented tokens above it; late writes of unknown outcome | a stronger proof; for good |
+//! | `stale-write-accepted`, `high-water-lost`, `unfenced-write-accepted`, `partial-fencing` | of each mark, object, key and lock the strongest proof; late writes of unknown outcome; some presented and refused tokens | a stronger proof; for good; there are more than a thousand |
 //! | `token-regression` | of each lock the highest grant; for each open acquire the highest that was known | the answer |
 //! | `duplicate-token`, `double-writer-in-epoch`, `write-without-grant` | of each token who was granted, told, wrote | there are more than [`Limits::tokens`] |
 //! | `write-without-grant` | acquires of unknown outcome, writes that only these explain | for good: they are open |
 //! | `hot-retry` | the last refusal of each holding, and the row before it | 10 ms |
-//! | `not-linearizable` | living clusters, epochs and dormant writes of each key; values | see `key.rs`; [`Limits::values`] |
+//! | `failed-write-applied`, `not-linearizable` | living clusters, epochs and dormant writes of each key; values | see `key.rs`; [`Limits::values`] |
 //! | signs that grants raise marks | tokens presented and granted, of each scope and lock | there are more than a thousand |
 //!
 //! # What is not the same
 //!
-//! As long as no limit is reached, findings, counts and verdict are those of the whole file. The first witness and
-//! its story may be others where several would do. Beyond the limits:
+//! As long as no limit is reached, the findings of [`RULES`] and their counts are those of the whole file. The first witness
+//! and its story may be others where several would do. Of the other findings nothing is said here; nearly all of them
+//! leave a key that is not linearizable, and are told as that. Overlaps of believed holds are not counted. Lists that are
+//! read are not looked into. Beyond the limits:
 //!
 //! - A value that was forgotten and is *read* is a violation in any case, but it is told as one that nobody wrote. A value
 //!   that was forgotten and is *written* again counts as new, where the whole stops its exact check of that key: so more
@@ -98,6 +100,21 @@ use fold::Fold;
 use crate::history::{HistoryError, Line};
 use crate::models::Model;
 use crate::verdict::Judgement;
+
+/// The findings that are judged here. Of the others only the whole file tells; most break one of these as well.
+pub const RULES: &[&str] = &[
+    "stale-write-accepted",
+    "high-water-lost",
+    "failed-write-applied",
+    "unfenced-write-accepted",
+    "partial-fencing",
+    "token-regression",
+    "duplicate-token",
+    "double-writer-in-epoch",
+    "write-without-grant",
+    "hot-retry",
+    "not-linearizable",
+];
 
 /// How much is remembered for the sake of names and counts. No verdict rests on it, but for what the module's head says.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -5,12 +5,15 @@ use std::sync::Arc;
 use super::arrival::Arrival;
 use crate::history::{Function, MarkScope, Name, Operation, Outcome, Token};
 
-/// What shares one high water.
+/// What shares one high water: a lock or a key, each with the path by which it is written (`None` is `primary`).
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(super) enum Scope {
-    Lock(Name),
-    Key(Option<Name>),
+    Lock(Name, Option<Name>),
+    Key(Option<Name>, Option<Name>),
 }
+
+/// A key and the path to it.
+pub(super) type Object = (Option<Name>, Option<Name>);
 
 /// An operation that a rule remembers.
 pub(super) type Kept = Arc<Operation>;
@@ -32,12 +35,19 @@ impl Arrival {
 
     /// What shares a high water with this operation.
     pub fn scope(&self, operation: &Operation) -> Scope {
+        let (key, path) = self.object(operation);
         match self.mark_scope() {
-            MarkScope::Key => Scope::Key(operation.key),
+            MarkScope::Key => Scope::Key(key, path),
             MarkScope::Lock => self
                 .lock(operation)
-                .map_or(Scope::Key(operation.key), Scope::Lock),
+                .map_or(Scope::Key(key, path), |lock| Scope::Lock(lock, path)),
         }
+    }
+
+    /// The key and path of an operation; `None` is `primary`, however it was told.
+    pub fn object(&self, operation: &Operation) -> Object {
+        let other = |&path: &Name| self.names.text(path) != "primary";
+        (operation.key, operation.path.filter(other))
     }
 
     /// Answered `fail` with `stale-token`.
@@ -55,6 +65,14 @@ pub(super) fn is_fenced_write(operation: &Operation) -> bool {
         operation.function,
         Function::Write | Function::Append | Function::Cas
     ) && operation.token.is_some()
+}
+
+/// An operation that writes to an object of the resource, with or without a token.
+pub(super) fn writes(operation: &Operation) -> bool {
+    matches!(
+        operation.function,
+        Function::Write | Function::Append | Function::Cas
+    )
 }
 
 /// The token of an operation that has one.
