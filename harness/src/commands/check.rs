@@ -3,10 +3,11 @@
 use std::fs::File;
 use std::io::Read;
 
+use fencepost_checker::fencing::FINDINGS;
 use fencepost_checker::history::jsonl::{self, Reader};
 use fencepost_checker::history::{History, HistoryError};
 use fencepost_checker::models::MODELS;
-use fencepost_checker::online::{Limits, Online};
+use fencepost_checker::online::{Limits, Online, RULES};
 use fencepost_checker::verdict::Judgement;
 use fencepost_checker::{Model, judge};
 
@@ -23,7 +24,10 @@ const LARGEST: u64 = 16 << 30;
 const FIRST_BLOCK: u64 = 1 << 16;
 
 /// How much of a stream is read at a time.
-const STREAM_BLOCK: u64 = 1 << 16;
+const STREAM_BLOCK: u64 = 1 << 20;
+
+/// So much of standard input is held, to be judged by all rules; what is longer is judged as it comes.
+const KEPT: u64 = 64 << 20;
 
 /// Judges each file in order; the worst of them is the exit status. One that cannot be read does not stop the others.
 ///
@@ -96,11 +100,19 @@ fn read(file: &str, format: Format) -> Result<History, Unreadable> {
     History::read(&bytes).map_err(Unreadable::History)
 }
 
-/// Judges lines as they come, in memory that does not grow with them.
+/// Judges standard input. What is short is judged as a file would be; what is longer as it comes, in memory that does
+/// not grow with it, by the rules that a stream can be judged by.
 fn judge_stream(mut input: impl Read, format: Format, model: Model) -> Result<Judged, Unreadable> {
     let mut block = Vec::new();
-    read_block(&mut input, &mut block)?;
+    read_block(&mut input, &mut block, FIRST_BLOCK)?;
     look_at(&block, format)?;
+    if read_block(&mut input, &mut block, KEPT)? < KEPT {
+        let history = History::read(&block).map_err(Unreadable::History)?;
+        return Ok(Judged {
+            judgement: judge(&history, model),
+            warnings: history.warnings,
+        });
+    }
     let mark = b"\xef\xbb\xbf";
     if block.starts_with(mark) {
         block.drain(..mark.len());
@@ -111,20 +123,24 @@ fn judge_stream(mut input: impl Read, format: Format, model: Model) -> Result<Ju
         let lines = block.iter().rposition(|&byte| byte == b'\n');
         let whole = lines.map_or(0, |end| end + 1);
         past = feed(&past, &block[..whole], &mut online)?;
-        block.drain(..whole);
+        block = block.split_off(whole);
         // A line that is longer than any that is read is not waited for.
-        if block.len() > jsonl::MAX_LINE || read_block(&mut input, &mut block)? == 0 {
+        if block.len() > jsonl::MAX_LINE || read_block(&mut input, &mut block, STREAM_BLOCK)? == 0 {
             past = feed(&past, &block, &mut online)?;
             break;
         }
     }
     let mut warnings = past.warnings().to_vec();
-    let online_warnings = online.warnings().to_vec();
-    let judgement = online.finish().map_err(Unreadable::History)?;
-    warnings.extend(online_warnings);
-    if judgement.stats.operations == 0 {
-        warnings.push("the history holds no operation".to_owned());
+    warnings.extend_from_slice(online.warnings());
+    if model == Model::Fencing {
+        warnings.push(format!(
+            "longer than {} MiB, so it was judged as it came, by {} of {} rules; `fencepost check FILE` judges a file by all",
+            KEPT >> 20,
+            RULES.len(),
+            FINDINGS.len()
+        ));
     }
+    let judgement = online.finish().map_err(Unreadable::History)?;
     Ok(Judged {
         judgement,
         warnings,
@@ -145,9 +161,9 @@ fn feed<'a>(
 }
 
 /// Appends what comes next; 0 at the end.
-fn read_block(input: &mut impl Read, block: &mut Vec<u8>) -> Result<u64, Unreadable> {
+fn read_block(input: &mut impl Read, block: &mut Vec<u8>, most: u64) -> Result<u64, Unreadable> {
     let io = |error: std::io::Error| Unreadable::Io(error.to_string());
-    let read = input.take(STREAM_BLOCK).read_to_end(block).map_err(io)?;
+    let read = input.take(most).read_to_end(block).map_err(io)?;
     Ok(read as u64)
 }
 
