@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::hash::{Map, Set};
+use super::words::{Kept, Op};
 use crate::history::{
     Event, FaultEvent, FaultOutcome, FaultPhase, FaultWindow, Function, Header, HistoryError,
     Instant, Line, MAX_OPEN, MarkScope, NO_INDEX, Name, Names, Operation, Outcome, Type, UNNAMED,
@@ -33,8 +34,8 @@ pub(super) struct Moment {
 /// An operation that still has moments to come.
 #[derive(Clone, Debug)]
 pub(super) enum Slot {
-    Open(Box<Operation>),
-    Done(Arc<Operation>),
+    Open(Box<Op>),
+    Done(Kept),
     Gone,
 }
 
@@ -289,12 +290,7 @@ impl Arrival {
         Ok(Moment { op, returns: false })
     }
 
-    fn operation(
-        &mut self,
-        number: usize,
-        event: Event,
-        at: Instant,
-    ) -> Result<Operation, HistoryError> {
+    fn operation(&mut self, number: usize, event: Event, at: Instant) -> Result<Op, HistoryError> {
         let function = match event.f.as_str() {
             "acquire" => Function::Acquire,
             "renew" => Function::Renew,
@@ -313,7 +309,7 @@ impl Arrival {
             let message = format!("is missing; {} must say which lock", event.f);
             return Err(HistoryError::new(number, Some("lock"), message));
         }
-        Ok(Operation {
+        let core = Operation {
             process: event.process,
             lock: self.some_name(event.lock.as_deref()),
             key: self.some_name(event.key.as_deref()),
@@ -327,17 +323,19 @@ impl Arrival {
             },
             function,
             token: event.token,
-            value: if function == Function::Read {
-                None
-            } else {
-                event.value.map(plain)
-            },
+            value: None,
             high_water: event.high_water,
             ttl_ms: event.ttl,
             outcome: Outcome::Unknown,
             invoked: at,
             completed: None,
-        })
+        };
+        let value = if function == Function::Read {
+            None
+        } else {
+            event.value.map(plain)
+        };
+        Ok(Op { core, value })
     }
 
     fn complete(
@@ -625,7 +623,7 @@ impl Arrival {
     }
 
     /// The operation of a moment as it is known now: with its answer, if that has arrived.
-    pub fn operation_of(&self, op: u64) -> Option<Arc<Operation>> {
+    pub fn operation_of(&self, op: u64) -> Option<Kept> {
         match self.slot(op)? {
             Slot::Done(operation) => Some(Arc::clone(operation)),
             Slot::Open(operation) => Some(Arc::new((**operation).clone())),
@@ -634,7 +632,7 @@ impl Arrival {
     }
 
     /// The operation of a moment, once its answer has arrived or will never.
-    pub fn settled(&self, op: u64) -> Option<&Arc<Operation>> {
+    pub fn settled(&self, op: u64) -> Option<&Kept> {
         match self.slot(op)? {
             Slot::Done(operation) => Some(operation),
             Slot::Open(_) | Slot::Gone => None,
@@ -642,7 +640,7 @@ impl Arrival {
     }
 
     /// No longer waits for this operation's answer.
-    pub fn give_up(&mut self, op: u64) -> Option<Arc<Operation>> {
+    pub fn give_up(&mut self, op: u64) -> Option<Kept> {
         let slot = self.slot_mut(op)?;
         let Slot::Open(operation) = std::mem::replace(slot, Slot::Gone) else {
             return None;
@@ -672,7 +670,7 @@ impl Arrival {
     }
 
     /// Answered grants of a token whose moments are still in the window.
-    pub fn grants_ahead(&self, lock: Name, token: crate::history::Token) -> Vec<Arc<Operation>> {
+    pub fn grants_ahead(&self, lock: Name, token: crate::history::Token) -> Vec<Kept> {
         let done = self.ops.iter().filter_map(|slot| match slot {
             Slot::Done(operation) => Some(operation),
             Slot::Open(_) | Slot::Gone => None,

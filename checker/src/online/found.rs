@@ -12,11 +12,11 @@ use super::fold::Fold;
 use super::holders::Pair;
 use super::key::Key;
 use super::marks::{Elsewhere, Guilts, Place};
-use super::words::Kept;
+use super::words::{Kept, Op};
 use crate::coverage::say_what_is_missing;
 use crate::fencing::{self, Case, proofs};
 use crate::finding::{Finding, Severity};
-use crate::history::{FaultWindow, History, MarkScope, Name};
+use crate::history::{FaultWindow, History, MarkScope, Name, Operation};
 use crate::judge::{decide, nothing_to_judge};
 use crate::verdict::{Coverage, FaultCount, Judgement, Stats, Verdict};
 
@@ -291,7 +291,7 @@ fn tell(arrival: &mut Arrival, draft: &Draft, model: Model) -> (Vec<u64>, String
     }
     let history = History {
         header,
-        operations: operations.iter().map(|op| (**op).clone()).collect(),
+        operations: operations.iter().map(|op| whole(op)).collect(),
         faults: faults(arrival),
         names: std::mem::take(&mut arrival.names),
         ..History::default()
@@ -323,6 +323,13 @@ fn tell(arrival: &mut Arrival, draft: &Draft, model: Model) -> (Vec<u64>, String
     }
     arrival.names = history.names;
     (events, story)
+}
+
+fn whole(op: &Op) -> Operation {
+    Operation {
+        value: op.value.clone(),
+        ..op.core.clone()
+    }
 }
 
 fn faults(arrival: &Arrival) -> Vec<FaultWindow> {

@@ -43,8 +43,8 @@ use super::hash::{Map, fingerprint};
 use super::levels::{Broken, Dormant, Epoch, Levels, NO_FLOOR, Refusal};
 use super::marks::Suspicion;
 use super::raises::Explanation;
-use super::words::{Kept, token_of};
-use crate::history::{Function, Operation, Outcome, Token};
+use super::words::{Kept, Op, token_of};
+use crate::history::{Function, Outcome, Token};
 
 /// Why a key is not one that the exact check decides; in the order in which equal places are told.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -91,7 +91,7 @@ struct Value {
     /// The first read that returned it.
     read: Option<Kept>,
     /// What its write is guilty of if it was accepted, while the write's outcome is unknown.
-    suspicion: Option<Suspicion>,
+    suspicion: Option<Box<Suspicion>>,
     /// Its write was answered with a definite no, and its value was read.
     applied: bool,
     /// The highest mark that had been shown when it was sent.
@@ -134,8 +134,8 @@ pub(super) struct Key {
     floor: At,
     /// The highest token of which an operation has returned.
     over: Option<Token>,
-    /// The calls of open operations, with the highest mark that had been shown at each.
-    open: BTreeMap<At, Option<Shown>>,
+    /// The calls of open operations in order, with the highest mark that had been shown at each.
+    open: Vec<(At, Option<Shown>)>,
     shown: Option<Shown>,
     every: usize,
     since_check: usize,
@@ -164,7 +164,7 @@ impl Key {
             nameless: BTreeMap::new(),
             floor: NO_FLOOR,
             over: Some(Token::ZERO),
-            open: BTreeMap::new(),
+            open: Vec::new(),
             shown: Some((Token::ZERO, None)),
             every,
             since_check: 0,
@@ -247,7 +247,7 @@ impl Key {
         if exact {
             self.since_check += 1;
             if op.outcome != Outcome::Unknown {
-                self.open.insert(at(op.invoked.index), self.shown.clone());
+                self.open.push((at(op.invoked.index), self.shown.clone()));
             }
         }
         match (print, op.function) {
@@ -300,7 +300,7 @@ impl Key {
             failed: failed.then(|| Kept::clone(op)),
             other: !failed,
             read: None,
-            suspicion,
+            suspicion: suspicion.map(Box::new),
             applied: false,
             shown: self.shown.clone(),
             stage,
@@ -370,12 +370,16 @@ impl Key {
         Seen {
             write: Some(Kept::clone(write)),
             newly,
-            suspicion: if newly { value.suspicion.take() } else { None },
+            suspicion: if newly {
+                value.suspicion.take().map(|suspicion| *suspicion)
+            } else {
+                None
+            },
         }
     }
 
     /// The first read that returned the value of a write.
-    pub fn first_read(&self, write: &Operation) -> Option<Kept> {
+    pub fn first_read(&self, write: &Op) -> Option<Kept> {
         let value = self.values.get(&fingerprint(value_of(write)?))?;
         value.read.clone()
     }
@@ -391,7 +395,7 @@ impl Key {
         if write.outcome == Outcome::Failed {
             value.failed = Some(Kept::clone(write));
         }
-        value.suspicion.take()
+        value.suspicion.take().map(|suspicion| *suspicion)
     }
 
     /// An operation has returned. `refusal`: it is one. `explanation`: where the mark comes from that it tells.
@@ -413,7 +417,9 @@ impl Key {
         if explanation == Some(Explanation::None) && self.raised {
             self.by_others.get_or_insert(Broken::of([op]));
         }
-        let shown = self.open.remove(&at(op.invoked.index)).flatten();
+        let call = at(op.invoked.index);
+        let place = self.open.binary_search_by_key(&call, |&(call, _)| call);
+        let shown = place.ok().and_then(|place| self.open.remove(place).1);
         self.since_check += 1;
         match (op.function, op.outcome) {
             (Function::Write, Outcome::Ok) => self.acknowledged(op),
@@ -623,7 +629,7 @@ impl Key {
 
     /// See the head of this file.
     fn forget(&mut self, starts: &[(Token, At)]) {
-        let oldest_open = self.open.first_key_value().map_or(NEVER, |(&at, _)| at);
+        let oldest_open = self.open.first().map_or(NEVER, |&(call, _)| call);
         let clusters = self.alive.iter().filter_map(|print| {
             let Stage::Alive(cluster) = &self.values.get(print)?.stage else {
                 return None;
@@ -742,12 +748,13 @@ struct Passed {
 }
 
 impl Passed {
-    fn takes(&mut self, value: &mut Value, open: &BTreeMap<At, Option<Shown>>) -> bool {
+    fn takes(&mut self, value: &mut Value, open: &[(At, Option<Shown>)]) -> bool {
+        let is_open = |call: At| open.binary_search_by_key(&call, |&(call, _)| call).is_ok();
         let gone = match &value.stage {
             Stage::Gone(_) => return true,
             Stage::Dormant => {
                 let call = at(value.write.invoked.index);
-                let old = token_of(&value.write) < self.token && !open.contains_key(&call);
+                let old = token_of(&value.write) < self.token && !is_open(call);
                 if old {
                     value.stage = Stage::Gone(None);
                 }
@@ -755,7 +762,7 @@ impl Passed {
             }
             Stage::Alive(cluster) => {
                 // Its own write may be open still: it was read already.
-                self.takes_cluster(cluster) && !open.contains_key(&cluster.call)
+                self.takes_cluster(cluster) && !is_open(cluster.call)
             }
         };
         if !gone {
@@ -807,11 +814,11 @@ fn fell(shown: Option<&Shown>, mark: Token, op: &Kept) -> Option<Broken> {
     (*known > mark).then(|| Broken::of(by.iter().chain([op])))
 }
 
-fn value_of(op: &Operation) -> Option<&serde_json::Value> {
+fn value_of(op: &Op) -> Option<&serde_json::Value> {
     op.value.as_ref().filter(|value| !value.is_null())
 }
 
-fn why_outside(op: &Operation, by_path: bool, twice: bool) -> Option<Why> {
+fn why_outside(op: &Op, by_path: bool, twice: bool) -> Option<Why> {
     if by_path {
         return Some(Why::OtherPath);
     }

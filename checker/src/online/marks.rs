@@ -51,6 +51,7 @@ pub(super) enum Elsewhere {
 struct Mark {
     proven: Option<Proof>,
     presented: BTreeSet<Token>,
+    last: Option<Token>,
     /// Presented tokens up to here were forgotten.
     below: Option<Token>,
 }
@@ -304,9 +305,10 @@ fn raise<P: Eq + std::hash::Hash>(proofs: &mut Map<P, Proof>, place: P, proof: &
 
 impl Mark {
     fn present(&mut self, token: Token) {
-        if self.below >= Some(token) {
+        if self.last == Some(token) || self.below >= Some(token) {
             return;
         }
+        self.last = Some(token);
         self.presented.insert(token);
         if self.presented.len() > MOST_PRESENTED {
             self.below = self.presented.pop_first();

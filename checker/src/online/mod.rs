@@ -131,12 +131,12 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// Some 50 MB at the most.
+    /// Some tens of megabytes at the most.
     fn default() -> Self {
         Self {
             patience: 1 << 16,
-            values: 1 << 16,
-            tokens: 1 << 14,
+            values: 1 << 14,
+            tokens: 1 << 13,
             every: 48,
         }
     }

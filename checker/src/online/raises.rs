@@ -25,6 +25,8 @@ struct Presented {
     floor: Option<Token>,
     highest: Option<Token>,
     accepted: Option<Token>,
+    /// The last token of a write that may have been accepted.
+    last: Option<Token>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -194,6 +196,12 @@ fn reported(arrival: &Arrival, op: &Operation) -> Option<Token> {
 
 impl Presented {
     fn add(&mut self, token: Token, accepted: bool) {
+        if self.last == Some(token) {
+            return;
+        }
+        if accepted {
+            self.last = Some(token);
+        }
         self.highest = self.highest.max(Some(token));
         if accepted {
             self.accepted = self.accepted.max(Some(token));
@@ -211,7 +219,7 @@ impl Presented {
     }
 
     fn is_written(&self, mark: Token) -> Option<bool> {
-        if self.floor.is_some_and(|floor| mark <= floor) {
+        if self.last == Some(mark) || self.floor.is_some_and(|floor| mark <= floor) {
             return Some(true);
         }
         self.tokens.get(&mark).copied()

@@ -1,5 +1,6 @@
 //! The words of the rules, as far as the stream has told them: which lock, which scope, what is a refusal.
 
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use super::arrival::Arrival;
@@ -15,8 +16,31 @@ pub(super) enum Scope {
 /// A key and the path to it.
 pub(super) type Object = (Option<Name>, Option<Name>);
 
+/// An operation with its value as it was told: a stream keeps no table of values.
+#[derive(Clone, Debug)]
+pub(super) struct Op {
+    /// All but its value.
+    pub core: Operation,
+    /// The value written or read, with numbers in their one spelling.
+    pub value: Option<serde_json::Value>,
+}
+
+impl Deref for Op {
+    type Target = Operation;
+
+    fn deref(&self) -> &Operation {
+        &self.core
+    }
+}
+
+impl DerefMut for Op {
+    fn deref_mut(&mut self) -> &mut Operation {
+        &mut self.core
+    }
+}
+
 /// An operation that a rule remembers.
-pub(super) type Kept = Arc<Operation>;
+pub(super) type Kept = Arc<Op>;
 
 impl Arrival {
     /// The lock that an operation names, or that guards its key as far as the file tells up to there.
