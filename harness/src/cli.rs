@@ -71,13 +71,13 @@ pub struct RunArguments {
     #[arg(long, value_name = "DURATION")]
     pub time_limit: Option<TimeLimit>,
     /// Repeat the plan of an earlier run.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = seed)]
     pub seed: Option<u64>,
     /// Operations a second, all clients together, or "max".
     #[arg(long, value_name = "HZ")]
     pub rate: Option<Rate>,
     /// Clients, spread over the workers.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clients)]
     pub clients: Option<u32>,
     /// Which of the suite's faults: kinds or labels with commas, "none" or "all".
     #[arg(long, value_name = "A,B|none|all")]
@@ -94,12 +94,24 @@ pub struct RunArguments {
     /// Print one JSON object and nothing else on standard output.
     #[arg(long)]
     pub json: bool,
-    /// How the result is printed.
-    #[arg(long, value_enum, default_value = "text", conflicts_with = "json")]
+    /// Print, after the text, what a CI shows beside the job.
+    #[arg(long, value_enum, value_name = "CI", conflicts_with = "json")]
+    pub annotate: Option<Ci>,
+    /// Another way to say --annotate.
+    #[arg(
+        long,
+        value_enum,
+        default_value = "text",
+        conflicts_with = "json",
+        hide = true
+    )]
     pub format: RunFormat,
     /// Use a Toxiproxy that is running already instead of the embedded fault proxy.
     #[arg(long, value_name = "HOST:PORT", value_parser = resolve)]
     pub toxiproxy: Option<std::net::SocketAddr>,
+    /// With --target external: write into a database although it holds other tables. They are left alone.
+    #[arg(long)]
+    pub force: bool,
     /// Keep the services' data in the run's folder.
     #[arg(long)]
     pub keep: bool,
@@ -110,6 +122,8 @@ pub struct RunArguments {
 pub enum TargetName {
     /// Processes of this machine, on loopback.
     Local,
+    /// Servers that you started, named by `endpoints` and `url` of the suite; none of them is stopped or killed.
+    External,
 }
 
 /// `fencepost check`
@@ -189,6 +203,9 @@ pub enum Format {
     Auto,
     /// One JSON object a line, as `fencepost run` writes it.
     Jsonl,
+    /// Another way to say --annotate github, as `run` knows it; the file is read as if nothing was said.
+    #[value(hide = true)]
+    Github,
 }
 
 /// `fencepost heal`
@@ -202,7 +219,10 @@ pub struct HealArguments {
 /// `fencepost doctor`
 #[derive(Args, Debug)]
 pub struct DoctorArguments {
-    /// Also ask this Toxiproxy.
+    /// Where runs are to be saved: is there room?
+    #[arg(long, value_name = "DIR", default_value = "results")]
+    pub out: PathBuf,
+    /// Also try this Toxiproxy.
     #[arg(long, value_name = "HOST:PORT", value_parser = resolve)]
     pub toxiproxy: Option<std::net::SocketAddr>,
     /// Print one JSON object and nothing else on standard output.
@@ -264,6 +284,71 @@ pub struct ServiceArguments {
     pub defect: Option<String>,
 }
 
+/// Any 64-bit number.
+fn seed(text: &str) -> Result<u64, String> {
+    text.parse()
+        .map_err(|_| format!("a whole number from 0 to {} is right", u64::MAX))
+}
+
+/// As many as a suite may have.
+fn clients(text: &str) -> Result<u32, String> {
+    text.parse()
+        .ok()
+        .filter(|clients| (1..=1000).contains(clients))
+        .ok_or_else(|| "a whole number from 1 to 1000 is right".to_owned())
+}
+
+/// What is wrong with the command line, which part of it, and what would be right: clap's words without its lines.
+/// Nothing where help is what is to be shown.
+pub(crate) fn in_one_line(error: &clap::Error) -> Option<String> {
+    use clap::error::ErrorKind;
+    if matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp
+            | ErrorKind::DisplayVersion
+            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    ) {
+        return None;
+    }
+    if let Some(line) = no_such_value(error) {
+        return Some(line);
+    }
+    let text = error.render().to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    let paragraph = |part: &str| {
+        let lines = part.lines().map(str::trim).filter(|line| !line.is_empty());
+        lines.collect::<Vec<_>>().join(" ")
+    };
+    // What is wrong, a tip perhaps, the usage, and where help is.
+    let mut parts = text.split("\n\n").map(paragraph);
+    let mut line = parts.next().unwrap_or_default();
+    for part in parts {
+        if let Some(tip) = part.strip_prefix("tip: ") {
+            line = format!("{line}; {tip}");
+        } else if let Some(usage) = part.strip_prefix("Usage: ") {
+            line = format!("{line}; right is `{usage}`, see --help");
+        }
+    }
+    // What was given is repeated, and may hold anything.
+    Some(line.replace(char::is_control, " "))
+}
+
+/// A flag was given a word that is not on its list: the list is told, as for names that we look up.
+fn no_such_value(error: &clap::Error) -> Option<String> {
+    use clap::error::{ContextKind, ContextValue, ErrorKind};
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) if !text.is_empty() => Some(text.as_str()),
+        _ => None,
+    };
+    let Some(ContextValue::Strings(known)) = error.get(ContextKind::ValidValue) else {
+        return None;
+    };
+    let flag = text(ContextKind::InvalidArg)?.split(' ').next()?;
+    let given = crate::report::plain(text(ContextKind::InvalidValue)?, 60);
+    (error.kind() == ErrorKind::InvalidValue && !known.is_empty())
+        .then(|| format!("{flag}: no {given:?}: {} is right", known.join(", ")))
+}
+
 /// Resolves an address once, at the beginning.
 fn resolve(text: &str) -> Result<std::net::SocketAddr, String> {
     match text.to_socket_addrs() {
@@ -271,5 +356,57 @@ fn resolve(text: &str) -> Result<std::net::SocketAddr, String> {
             .next()
             .ok_or_else(|| "the name has no address".to_owned()),
         Err(error) => Err(format!("{error}; HOST:PORT, e.g. 127.0.0.1:8474, is right")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(words: &[&str]) -> String {
+        let error =
+            Cli::try_parse_from(["fencepost"].iter().chain(words)).expect_err("it means nothing");
+        in_one_line(&error).expect("an error")
+    }
+
+    #[test]
+    fn wrong_usage_is_told_in_one_line_with_the_flag_and_what_would_be_right() {
+        for (words, expected) in [
+            (
+                &["run", "--rate", "abc"][..],
+                "invalid value 'abc' for '--rate <HZ>': abc is no rate: operations a second from 0.1 to 1000000, or \"max\", is right",
+            ),
+            (
+                &["run", "--seed", "x"],
+                "invalid value 'x' for '--seed <N>': a whole number from 0 to 18446744073709551615 is right",
+            ),
+            (
+                &["run", "--clients", "0"],
+                "invalid value '0' for '--clients <N>': a whole number from 1 to 1000 is right",
+            ),
+            (
+                &["run", "--target", "moon"],
+                "--target: no \"moon\": local, external is right",
+            ),
+            (
+                &["run", "--time-limit"],
+                "a value is required for '--time-limit <DURATION>' but none was supplied",
+            ),
+        ] {
+            assert_eq!(line(words), expected);
+        }
+        let message = line(&["run", "--clientz", "4"]);
+        assert!(
+            message.starts_with("unexpected argument '--clientz' found; a similar argument exists: '--clients'; right is `fencepost run"),
+            "{message}"
+        );
+        let message = line(&["check"]);
+        assert!(
+            message.starts_with("the following required arguments were not provided: <FILE>...; right is `fencepost check"),
+            "{message}"
+        );
+        for words in [&["run", "--clientz", "4"][..], &["check"], &["nosuch"]] {
+            assert!(!line(words).contains('\n'));
+        }
     }
 }

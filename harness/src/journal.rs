@@ -12,18 +12,18 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::HarnessError;
-use crate::targets::proc;
+use crate::guardian::guardian;
+use crate::targets::{Tenancy, proc};
 
 const FILE: &str = "journal.jsonl";
 /// Its name until it is locked and says whose it is.
 const UNBORN: &str = ".journal.jsonl";
-/// How long a lock may outlive its harness.
+/// How long a lock may outlive its harness, and a guardian may take to end what that left.
 const ORPHANED_WITHIN: Duration = Duration::from_secs(5);
 
 /// A line of a journal.
@@ -36,10 +36,18 @@ pub enum Entry {
         run: String,
         /// The harness.
         harness: Process,
+        /// Its guardian, which ends what a killed harness leaves running; none if it runs in somebody's test.
+        #[serde(default)]
+        guardian: Option<Process>,
         /// The machine's boot: after another one no process of the run can be left.
         boot_id: String,
         /// The services' data, unless it is to be kept.
         data: Option<PathBuf>,
+    },
+    /// The run has come to a phase.
+    Phase {
+        /// Its name, as the progress line has it.
+        name: String,
     },
     /// A node was started.
     Node {
@@ -47,6 +55,14 @@ pub enum Entry {
         node: String,
         /// Its leader.
         process: Process,
+        /// How its other processes are known, where they hide their marker.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        home: Option<proc::Home>,
+    },
+    /// A system's data is about to be put outside the run's folder: into a folder `data` in one named after the run.
+    Data {
+        /// The folder `data`.
+        path: PathBuf,
     },
     /// A proxy is about to be created on a Toxiproxy that outlives the run.
     Proxy {
@@ -54,6 +70,11 @@ pub enum Entry {
         api: SocketAddr,
         /// The proxy's name.
         name: String,
+    },
+    /// Keys and tables are about to be made in a server of the user's.
+    Tenancy {
+        /// Where, and under which name.
+        tenancy: Box<Tenancy>,
     },
     /// A fault is about to begin.
     Fault {
@@ -96,7 +117,18 @@ impl Process {
 pub struct Journal {
     folder: PathBuf,
     file: Mutex<File>,
-    proxies: AtomicBool,
+    outside: Mutex<Outside>,
+}
+
+/// What has been announced that no death of a node takes along.
+#[derive(Clone, Debug, Default)]
+pub struct Outside {
+    /// Proxies on a server that outlives the run.
+    pub proxies: Vec<String>,
+    /// Data outside the run's folder.
+    pub data: Vec<PathBuf>,
+    /// Keys and tables in servers of the user's.
+    pub tenancies: Vec<Tenancy>,
 }
 
 impl Journal {
@@ -119,7 +151,7 @@ impl Journal {
         let journal = Self {
             folder: folder.clone(),
             file: Mutex::new(file),
-            proxies: AtomicBool::new(false),
+            outside: Mutex::default(),
         };
         let harness = i32::try_from(std::process::id()).expect("Linux process ids are below 2^22");
         journal.write(&Entry::Run {
@@ -128,6 +160,7 @@ impl Journal {
                 pid: harness,
                 start_time: 0,
             }),
+            guardian: guardian(),
             boot_id: proc::boot_id(),
             data: data.map(|data| std::path::absolute(data).unwrap_or_else(|_| data.to_owned())),
         })?;
@@ -140,8 +173,14 @@ impl Journal {
     /// # Errors
     /// When it cannot be written; then what it announces must not be begun.
     pub fn write(&self, entry: &Entry) -> Result<(), HarnessError> {
-        if matches!(entry, Entry::Proxy { .. }) {
-            self.proxies.store(true, Relaxed);
+        {
+            let mut outside = self.outside.lock().expect("nobody panics with this lock");
+            match entry {
+                Entry::Proxy { name, .. } => outside.proxies.push(name.clone()),
+                Entry::Data { path } => outside.data.push(path.clone()),
+                Entry::Tenancy { tenancy } => outside.tenancies.push(Tenancy::clone(tenancy)),
+                _ => {}
+            }
         }
         let mut line = serde_json::to_string(entry).expect("entries are plain data");
         line.push('\n');
@@ -153,10 +192,13 @@ impl Journal {
             })
     }
 
-    /// Whether proxies were announced on a server that outlives the run.
+    /// What has been announced that no death of a node takes along.
     #[must_use]
-    pub fn holds_proxies(&self) -> bool {
-        self.proxies.load(Relaxed)
+    pub fn outside(&self) -> Outside {
+        self.outside
+            .lock()
+            .expect("nobody panics with this lock")
+            .clone()
     }
 
     /// Everything has been undone: the journal goes.
@@ -255,13 +297,18 @@ pub fn find(state: &Path, run: &str) -> io::Result<Found> {
             Err(TryLockError::Error(error)) => return Err(error),
             Err(TryLockError::WouldBlock) => {}
         }
-        // A child of the harness that was just being born has the lock until it becomes its program or dies.
+        // A child of the harness that was just being born has the lock until it becomes its program or dies. A harness
+        // whose guardian is gone has it until it has ended what it started.
         if harness_lives(&entries(path)?) || Instant::now() > deadline {
             return Ok(Found::Alive(run.to_owned()));
         }
         std::thread::sleep(Duration::from_millis(2));
     }
     let entries = entries(path)?;
+    // What carries no marker only the guardian can end: nothing is healed before it has.
+    while guardian_of(&entries).is_some_and(lives) && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(2));
+    }
     Ok(Found::Orphan(Orphan {
         run: run.to_owned(),
         entries,
@@ -279,15 +326,25 @@ fn entries(path: &Path) -> io::Result<Vec<Entry>> {
         .collect())
 }
 
-/// Whether the harness that wrote them lives; also if it has not come to write its name yet.
+/// Whether the harness that wrote them lives, with its guardian if it has one; also if it has not come to write its
+/// name yet.
 fn harness_lives(entries: &[Entry]) -> bool {
     let harness = entries.iter().find_map(|entry| match entry {
         Entry::Run { harness, .. } => Some(*harness),
         _ => None,
     });
-    harness.is_none_or(|harness| {
-        Process::now(harness.pid) == Some(harness) && proc::is_alive(harness.pid)
+    harness.is_none_or(lives) && guardian_of(entries).is_none_or(lives)
+}
+
+fn guardian_of(entries: &[Entry]) -> Option<Process> {
+    entries.iter().find_map(|entry| match entry {
+        Entry::Run { guardian, .. } => *guardian,
+        _ => None,
     })
+}
+
+fn lives(process: Process) -> bool {
+    Process::now(process.pid) == Some(process) && proc::is_alive(process.pid)
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 //! | [`commands`] | one verb a file |
 //! | [`runner`] | one run: load, history, phases; start at `runner/session.rs` |
 //! | [`faults`] | what is done to the system, with evidence |
+//! | [`guardian`] | outlives a harness that is killed, and ends what it left |
 //! | [`journal`] | what a run has started and is doing, for `heal` |
 //! | [`targets`] | nodes: brought up, reached into, taken down |
 //! | [`proxies`] | the driver of any Toxiproxy |
@@ -19,12 +20,14 @@ pub mod commands;
 pub mod defects;
 pub mod error;
 pub mod faults;
+pub mod guardian;
 pub mod journal;
 pub mod machine;
 pub mod proxies;
 pub mod report;
 pub mod run_record;
 pub mod runner;
+pub mod runtime;
 pub mod targets;
 pub mod terminal;
 
@@ -45,18 +48,31 @@ pub fn main() -> ExitCode {
         Err(error) => {
             // Help and version are no errors; clap's own status for wrong usage would be ours for "unknown".
             let status = if error.use_stderr() { EXIT_USAGE } else { 0 };
-            // A terminal that has gone away is no reason to end otherwise.
-            let _ = error.print();
+            match cli::in_one_line(&error) {
+                Some(line) => terminal::complain(line),
+                // A terminal that has gone away is no reason to end otherwise.
+                None => drop(error.print()),
+            }
             return status.into();
         }
     };
-    match dispatch(&cli.verb) {
+    match guarded(&cli.verb) {
         Ok(status) => status.into(),
         Err(error) => {
             terminal::complain(&error);
             error.exit_code().into()
         }
     }
+}
+
+/// A run has a guardian; nothing else starts processes that could outlive it.
+fn guarded(verb: &Verb) -> Result<u8, HarnessError> {
+    if matches!(verb, Verb::Run(_))
+        && let Some(status) = guardian::divide()?
+    {
+        return Ok(status);
+    }
+    dispatch(verb)
 }
 
 fn dispatch(verb: &Verb) -> Result<u8, HarnessError> {

@@ -24,9 +24,9 @@ pub struct RunRecord {
     pub command_line: Vec<String>,
     /// A command that repeats the run's plan.
     pub replay: String,
-    /// Name to version: `fencepost`, `toxiproxy`, ...
+    /// Name to version: `fencepost`, `commit` (that it was built from), `toxiproxy`, ...
     pub versions: BTreeMap<String, String>,
-    /// The machine: `os`, `kernel`, `cores`, `memory_mb`.
+    /// The machine: `os`, `kernel`, `cpu`, `cores`, `memory_mb`.
     pub machine: BTreeMap<String, String>,
     /// Client to worker.
     pub clients: BTreeMap<String, String>,
@@ -39,6 +39,14 @@ pub struct RunRecord {
     pub ended_early: Option<String>,
     /// What went wrong with the run itself: a dead worker, a full disk. Empty for a plain run.
     pub troubles: Vec<String>,
+}
+
+impl RunRecord {
+    /// Whether the run came to an end that it could write down. One that did not was killed, or goes on.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        !self.phases.is_empty() || !self.troubles.is_empty() || self.ended_early.is_some()
+    }
 }
 
 /// One occurrence of the plan.
@@ -54,6 +62,9 @@ pub struct PlannedFault {
     pub length_ms: u64,
     /// The worker drawn for it, where the kind needs one: an index from 0.
     pub worker: Option<u32>,
+    /// The node drawn for it, where it strikes a service that has several: an index from 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<u32>,
     /// The delay drawn for it, in milliseconds (latency).
     pub delay_ms: Option<u64>,
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use support::{fencepost, left_behind, only_json, outcome, short_suite, turn};
+use support::{Running, SmallDisk, fencepost, left_behind, only_json, outcome, short_suite, turn};
 
 /// No bad input may take longer than this to be told.
 const TOLD_WITHIN: Duration = Duration::from_secs(5);
@@ -59,6 +59,14 @@ fn a_suite_that_cannot_be_used_is_refused_with_its_file_and_line() {
         ),
         ("[run\n", ", line 1: `[run`: "),
         (
+            "[[fault]]\nkind = \"zombie\"\non = \"worker\"\n",
+            ", line 3: `on = \"worker\"`: fault.on: a zombie fault takes no `on`",
+        ),
+        (
+            "[run]\nclients = 3\n",
+            ", line 2: `clients = 3`: run.clients: 4 locks for 3 clients",
+        ),
+        (
             "[worker]\ncommand = [\"no-such-program-here\"]\n",
             "worker.command: there is no program \"no-such-program-here\"",
         ),
@@ -87,31 +95,34 @@ fn an_address_that_does_not_answer_is_refused_before_anything_is_begun() {
 }
 
 #[test]
-fn a_server_that_is_no_toxiproxy_ends_the_run_and_leaves_nothing() {
-    let _turn = turn();
+fn a_server_that_is_no_toxiproxy_is_refused_in_time_and_quoted_shortly() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let silent = listener.local_addr().expect("an address").to_string();
-    let out = tempfile::tempdir().expect("a folder");
     let begun = Instant::now();
-    let output = fencepost()
-        .args(["run", "--toxiproxy", &silent, "--out"])
-        .arg(out.path())
-        .output()
-        .expect("it runs");
-    let (code, _, stderr) = outcome(&output);
-    assert_eq!(code, 70, "{stderr}");
-    assert!(
-        stderr
-            .lines()
-            .last()
-            .is_some_and(|line| line.contains("ask for the version") && line.contains(&silent)),
-        "{stderr}"
+    refused(
+        &["--toxiproxy", &silent],
+        &format!("--toxiproxy {silent} takes connections and says nothing within 2s"),
     );
     assert!(
-        begun.elapsed() < 3 * TOLD_WITHIN,
-        "its deadline is 5 s, and then everything is taken down"
+        begun.elapsed() < Duration::from_secs(4),
+        "{:?}",
+        begun.elapsed()
     );
-    nothing_left(out.path());
+    drop(listener);
+
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let shop = listener.local_addr().expect("an address").to_string();
+    std::thread::spawn(move || {
+        let (mut client, _) = listener.accept().expect("it is asked");
+        let page = format!("HTTP/1.1 200 OK\r\n\r\n<html>\n{}", "buy ".repeat(10_000));
+        // It does not read all of it.
+        let _ = std::io::Write::write_all(&mut client, page.as_bytes());
+    });
+    let quoted = format!("{:?} ...", format!("<html>\n{}b", "buy ".repeat(28)));
+    refused(
+        &["--toxiproxy", &shop],
+        &format!("--toxiproxy {shop} is no Toxiproxy: asked for its version, it says {quoted}"),
+    );
 }
 
 /// No process of any run under `out` is left, and no journal.
@@ -172,7 +183,15 @@ fn a_worker_that_breaks_the_protocol_is_named_and_everything_is_taken_down() {
         ),
         (
             "read hello; echo no luck today >&2; exit 3",
-            "closed its standard output; its last words: no luck today",
+            "closed its standard output and ended with exit status: 3; its last words: no luck today",
+        ),
+        (
+            "echo cannot even begin >&2; kill -9 $$",
+            "closed its standard output and ended with signal: 9 (SIGKILL); its last words: cannot even begin",
+        ),
+        (
+            "read hello; exec >&-; sleep 60",
+            "closed its standard output",
         ),
         (
             "read hello; read one; echo '{\"id\":99999,\"type\":\"ok\"}'; sleep 60",
@@ -274,54 +293,155 @@ fn a_service_that_does_not_come_back_ends_the_run_with_what_it_has() {
     nothing_left(out.path());
 }
 
+/// A worker that is itself in every process but `w3`, which does as the script says.
+fn one_of_five(script: &str) -> String {
+    let binary = env!("CARGO_BIN_EXE_fencepost");
+    format!(
+        "[worker]\ncommand = [\"sh\", \"-c\", \"\"\"case $FENCEPOST_RUN in */w3) {script};; *) exec '{binary}' worker;; esac\"\"\"]\n"
+    )
+}
+
+#[test]
+fn a_worker_that_answers_nothing_is_named_soon_after_the_load_at_the_latest() {
+    let _turn = turn();
+    let binary = env!("CARGO_BIN_EXE_fencepost");
+    let quiet_after = format!("head -n 40 | '{binary}' worker; sleep 60");
+    for (seconds, script, within) in [
+        // The load is too short to tell it from one that is slow to start.
+        (
+            1,
+            "read hello; sleep 60",
+            TOLD_WITHIN + Duration::from_secs(1),
+        ),
+        // It has answered before, so its silence ends the load.
+        (60, quiet_after.as_str(), Duration::from_secs(20)),
+    ] {
+        let out = tempfile::tempdir().expect("a folder");
+        let suite = short_suite(out.path(), seconds, &one_of_five(script));
+        let begun = Instant::now();
+        let mut run = Running::start(&suite, out.path(), &["--seed", "1"]);
+        let (code, stdout) = run.end();
+        let took = begun.elapsed();
+        let end = only_json(&stdout);
+        assert_eq!(code, Some(70), "{script}: {end}");
+        let troubles = end["troubles"].as_array().expect("a list");
+        assert_eq!(troubles.len(), 1, "the others read every key: {end}");
+        assert!(
+            troubles[0]
+                .as_str()
+                .is_some_and(|trouble| trouble.starts_with("w3: has answered nothing for")),
+            "{script}: {end}"
+        );
+        assert!(took < within, "{script} took {took:?}");
+        nothing_left(out.path());
+    }
+}
+
+#[test]
+fn a_worker_that_floods_its_log_gets_it_cut() {
+    let _turn = turn();
+    let binary = env!("CARGO_BIN_EXE_fencepost");
+    let out = tempfile::tempdir().expect("a folder");
+    let script = format!(
+        "echo first words >&2; head -c 40000000 /dev/zero | tr '\\\\0' x >&2; exec '{binary}' worker"
+    );
+    let suite = short_suite(out.path(), 2, &one_of_five(&script));
+    let mut run = Running::start(&suite, out.path(), &["--seed", "1"]);
+    let (code, stdout) = run.end();
+    assert!(matches!(code, Some(0 | 2)), "{stdout}");
+    let log = run.folder().expect("it ran").join("logs/w3.log");
+    let log = std::fs::read(log).expect("there");
+    assert!(log.len() <= 16 << 20, "{} bytes", log.len());
+    assert!(log.starts_with(b"first words"));
+    let text = String::from_utf8_lossy(&log);
+    assert!(text.contains("\n[log cut by fencepost: it had grown to"));
+}
+
 #[test]
 fn a_full_disk_ends_the_run_with_what_it_has() {
     let _turn = turn();
-    let small = tempfile::tempdir().expect("a folder");
-    let mounted = std::process::Command::new("mount")
-        .args(["-t", "tmpfs", "-o", "size=8m", "tmpfs"])
-        .arg(small.path())
-        .output();
-    if !mounted.is_ok_and(|mounted| mounted.status.success()) {
-        // Past the capture of the test runner, so that everybody sees it.
-        let _ = std::io::Write::write_all(
-            &mut std::io::stderr(),
-            b"SKIPPED: a small file system cannot be mounted here; root can\n",
-        );
+    let Some(small) = SmallDisk::mount("8m") else {
         return;
-    }
+    };
     let suite_folder = tempfile::tempdir().expect("a folder");
     let suite = short_suite(suite_folder.path(), 60, "");
-    let output = fencepost()
-        .arg("run")
-        .arg(&suite)
-        .args(["--json", "--rate", "max", "--seed", "1", "--out"])
-        .arg(small.path())
-        .output()
-        .expect("it runs");
-    let (code, stdout, stderr) = outcome(&output);
-    let runs = std::fs::read_dir(small.path().join("short-local")).map_or(0, Iterator::count);
-    let check = || {
-        let end = only_json(&stdout);
-        assert_eq!(code, 70, "{end}{stderr}");
-        let troubles = end["troubles"].to_string();
-        assert!(troubles.contains("No space left on device"), "{end}");
-        assert!(
-            end["stats"]["operations"].as_u64() > Some(50),
-            "what was recorded was judged: {end}"
-        );
-        assert_ne!(end["verdict"], Value::from("invalid"), "{end}");
-        assert_eq!(runs, 1);
-        nothing_left(small.path());
+    let mut run = Running::start(&suite, small.path(), &["--rate", "max", "--seed", "1"]);
+    let (code, stdout) = run.end();
+    let end = only_json(&stdout);
+    assert_eq!(code, Some(70), "{end}");
+    let troubles = end["troubles"].to_string();
+    assert!(troubles.contains("No space left on device"), "{end}");
+    assert!(
+        end["stats"]["operations"].as_u64() > Some(50),
+        "what was recorded was judged: {end}"
+    );
+    assert_ne!(end["verdict"], Value::from("invalid"), "{end}");
+    nothing_left(small.path());
+}
+
+#[test]
+fn a_disk_that_is_full_from_the_beginning_is_told_in_one_line_that_names_it() {
+    let _turn = turn();
+    let Some(small) = SmallDisk::mount("1m") else {
+        return;
     };
-    let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(check));
-    let unmounted = std::process::Command::new("umount")
-        .arg(small.path())
-        .status();
-    if let Err(failed) = checked {
-        std::panic::resume_unwind(failed);
+    small.fill();
+    // Where results are to be saved, and where the journal is.
+    for state in [false, true] {
+        let elsewhere = tempfile::tempdir().expect("a folder");
+        let mut program = fencepost();
+        let out = if state {
+            program.env("XDG_STATE_HOME", small.path());
+            elsewhere.path()
+        } else {
+            small.path()
+        };
+        let begun = Instant::now();
+        program.args(["run", "--out"]).arg(out);
+        let (code, stdout, stderr) = outcome(&program.output().expect("it runs"));
+        assert_eq!((code, stdout.as_str()), (70, ""), "{stderr}");
+        let told = stderr.lines().last().unwrap_or_default();
+        let place = small.path().display().to_string();
+        assert!(
+            told.contains("failed to write")
+                && told.contains(&place)
+                && told.contains("No space left on device"),
+            "{stderr}"
+        );
+        assert!(begun.elapsed() < TOLD_WITHIN);
+        nothing_left(out);
     }
-    assert!(unmounted.is_ok_and(|status| status.success()), "unmounted");
+}
+
+#[test]
+fn a_fault_that_cannot_be_written_down_any_more_is_not_begun_and_the_run_goes_on() {
+    let _turn = turn();
+    let Some(small) = SmallDisk::mount("1m") else {
+        return;
+    };
+    let out = tempfile::tempdir().expect("a folder");
+    let faults =
+        "[[fault]]\nkind = \"latency\"\nevery = \"50ms\"\nlength = \"10ms\"\ndelay = \"1ms\"\n";
+    let suite = short_suite(out.path(), 3, faults);
+    let mut program = fencepost();
+    program.env("XDG_STATE_HOME", small.path());
+    let mut run = Running::start_as(program, &suite, out.path(), &["--seed", "1"]);
+    assert!(run.reaches("some operations", |run| {
+        let history = run.folder().map(|folder| folder.join("history.jsonl"));
+        history.is_some_and(|path| std::fs::metadata(path).is_ok_and(|file| file.len() > 2_000))
+    }));
+    small.fill();
+    let (code, stdout) = run.end();
+    let end = only_json(&stdout);
+    assert_ne!(code, Some(1), "{end}");
+    let history =
+        std::fs::read_to_string(run.folder().expect("it ran").join("history.jsonl")).expect("read");
+    let skipped = |line: &&str| {
+        line.contains("\"outcome\":\"skipped\"") && line.contains("No space left on device")
+    };
+    assert!(history.lines().filter(skipped).count() > 0, "{end}");
+    assert!(end["stats"]["operations"].as_u64() > Some(50), "{end}");
+    nothing_left(out.path());
 }
 
 #[test]

@@ -3,13 +3,15 @@
 mod support;
 
 use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
-use support::{fencepost, findings, left_behind, only_json, outcome, read, short_suite, turn};
+use support::{
+    Running, fencepost, findings, left_behind, only_json, outcome, read, short_suite, sleepers,
+    turn,
+};
 
 /// Runs a suite file and returns the exit status and the JSON that it printed.
 fn run(suite: &Path, out: &Path, flags: &[&str]) -> (i32, Value) {
@@ -235,179 +237,22 @@ fn a_worker_that_dies_ends_the_run_with_what_it_has_and_status_70() {
 }
 
 /// A run of a minute that is brought to a point where a zombie is on record, so that one is likely stopped at any moment.
-struct Middle {
-    child: std::process::Child,
-    folder: PathBuf,
-}
-
-impl Middle {
-    fn of(out: &Path) -> Self {
-        let suite = short_suite(out, 60, "");
-        let mut command = fencepost();
-        command
-            .arg("run")
-            .arg(&suite)
-            .args(["--seed", "4", "--json", "--out"])
-            .arg(out);
-        command.stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut middle = Self {
-            child: command.spawn().expect("it runs"),
-            folder: PathBuf::new(),
-        };
-        let deadline = Instant::now() + Duration::from_secs(30);
-        while !middle.has_seen_a_zombie(out) {
-            assert!(Instant::now() < deadline, "no zombie within 30 s");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        middle
-    }
-
-    fn has_seen_a_zombie(&mut self, out: &Path) -> bool {
-        let runs = std::fs::read_dir(out.join("short-local")).ok();
-        self.folder = runs
-            .and_then(|mut runs| Some(runs.next()?.ok()?.path()))
-            .unwrap_or_default();
-        let history = std::fs::read_to_string(self.folder.join("history.jsonl"));
-        history.is_ok_and(|text| text.contains("\"fault\":\"zombie\""))
-    }
-}
-
-impl Drop for Middle {
-    fn drop(&mut self) {
-        // Only a test that failed before it ended the run gets here with one that still goes on.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn signal(child: &std::process::Child, signal: Signal) {
-    let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id()).expect("a pid"));
-    nix::sys::signal::kill(pid, signal).expect("it is ours");
-}
-
-#[test]
-fn an_interrupt_in_the_middle_heals_judges_and_reports() {
-    let _turn = turn();
-    let out = tempfile::tempdir().expect("a folder");
-    let mut middle = Middle::of(out.path());
-    signal(&middle.child, Signal::SIGINT);
-    let mut stdout = String::new();
-    middle
-        .child
-        .stdout
-        .take()
-        .expect("a pipe")
-        .read_to_string(&mut stdout)
-        .expect("UTF-8");
-    let code = middle.child.wait().expect("it ends").code();
-    let (end, folder) = (only_json(&stdout), &middle.folder);
-    assert!(matches!(code, Some(0 | 2)), "the verdict decides: {end}");
-    assert!(folder.join("summary.md").is_file() && folder.join("verdict.json").is_file());
-    assert!(
-        end["ended_early"]
-            .as_str()
-            .is_some_and(|why| why.contains("signal")),
-        "{end}"
-    );
-    assert_eq!(
-        left_behind(end["run"].as_str().expect("an id")),
-        Vec::<String>::new()
-    );
-}
-
-/// Starts a short run, sends `signals` at `moment` after it made its folder, and returns how it ended.
-fn interrupted_at(
-    moment: Duration,
-    signals: u32,
-) -> (Option<i32>, String, PathBuf, tempfile::TempDir) {
-    let out = tempfile::tempdir().expect("a folder");
-    let suite = short_suite(
-        out.path(),
-        2,
-        "[[fault]]\nkind = \"kill\"\non = \"lock\"\nevery = \"700ms\"\n",
-    );
-    let mut command = fencepost();
-    command
-        .arg("run")
-        .arg(&suite)
-        .args(["--seed", "4", "--json", "--out"])
-        .arg(out.path());
-    command.stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut middle = Middle {
-        child: command.spawn().expect("it runs"),
-        folder: PathBuf::new(),
+fn in_the_middle(out: &Path) -> Running {
+    let mut run = Running::start(&short_suite(out, 60, ""), out, &["--seed", "4"]);
+    let has_seen_a_zombie = |run: &Running| {
+        run.folder().is_some_and(|folder| {
+            let history = std::fs::read_to_string(folder.join("history.jsonl"));
+            history.is_ok_and(|text| text.contains("\"fault\":\"zombie\""))
+        })
     };
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while middle.folder.as_os_str().is_empty() {
-        let runs = std::fs::read_dir(out.path().join("short-local")).ok();
-        middle.folder = runs
-            .and_then(|mut runs| Some(runs.next()?.ok()?.path()))
-            .unwrap_or_default();
-        assert!(Instant::now() < deadline, "it does not begin");
-    }
-    // Not waiting for anything: the moment itself is what is tested.
-    std::thread::sleep(moment);
-    for _ in 0..signals {
-        signal(&middle.child, Signal::SIGINT);
-        std::thread::sleep(Duration::from_millis(30));
-    }
-    let mut stdout = String::new();
-    middle
-        .child
-        .stdout
-        .take()
-        .expect("a pipe")
-        .read_to_string(&mut stdout)
-        .expect("UTF-8");
-    let code = middle.child.wait().expect("it ends").code();
-    let folder = std::mem::take(&mut middle.folder);
-    (code, stdout, folder, out)
+    assert!(run.reaches("a zombie", has_seen_a_zombie));
+    run
 }
 
-#[test]
-fn an_interrupt_at_any_moment_ends_in_a_verdict_and_a_report_and_leaves_nothing() {
-    let _turn = turn();
-    // Set-up, load, faults, heal, final reads, judging; the load ends after 2 s.
-    for millis in [0, 5, 15, 40, 300, 900, 1_500, 1_990, 2_050, 2_300] {
-        for signals in [1, 2] {
-            let told = format!("{signals} signals after {millis} ms");
-            let (code, stdout, folder, _out) =
-                interrupted_at(Duration::from_millis(millis), signals);
-            let end = only_json(&stdout);
-            assert!(matches!(code, Some(0 | 2 | 70)), "{told}: {code:?} {end}");
-            assert_ne!(end["verdict"], Value::from("invalid"), "{told}: {end}");
-            if code == Some(70) {
-                let cut_short = "the final reads were cut short by a second signal";
-                assert_eq!(
-                    (signals, &end["troubles"]),
-                    (2, &serde_json::json!([cut_short])),
-                    "{told}"
-                );
-            }
-            for file in ["verdict.json", "summary.md", "run.json"] {
-                assert!(folder.join(file).is_file(), "{told}: {file}");
-            }
-            let run = end["run"].as_str().expect("an id");
-            assert_eq!(left_behind(run), Vec::<String>::new(), "{told}");
-            assert!(
-                !support::state_home().join("fencepost").join(run).exists(),
-                "{told}: a journal is left"
-            );
-        }
-    }
-}
-
-#[test]
-fn a_service_that_dies_by_itself_is_a_trouble_and_no_verdict() {
-    let _turn = turn();
-    let out = tempfile::tempdir().expect("a folder");
-    let mut middle = Middle::of(out.path());
-    let record: Value = serde_json::from_str(&read(&middle.folder, "run.json")).expect("JSON");
-    let marker = format!(
-        "FENCEPOST_RUN={}/lock",
-        record["run"].as_str().expect("an id")
-    );
-    let lock = std::fs::read_dir("/proc")
+/// Kills the leader of a node of the run.
+fn kill_node(run: &str, node: &str) {
+    let marker = format!("FENCEPOST_RUN={run}/{node}");
+    let pid = std::fs::read_dir("/proc")
         .expect("a Linux machine")
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok())
         .find(|pid| {
@@ -416,21 +261,18 @@ fn a_service_that_dies_by_itself_is_a_trouble_and_no_verdict() {
                 .split(|&byte| byte == 0)
                 .any(|variable| variable == marker.as_bytes())
         });
-    let lock = nix::unistd::Pid::from_raw(lock.expect("the lock service runs"));
-    nix::sys::signal::kill(lock, Signal::SIGKILL).expect("it is ours");
-    let mut stdout = String::new();
-    middle
-        .child
-        .stdout
-        .take()
-        .expect("a pipe")
-        .read_to_string(&mut stdout)
-        .expect("UTF-8");
-    assert_eq!(
-        middle.child.wait().expect("it ends").code(),
-        Some(70),
-        "{stdout}"
-    );
+    let pid = nix::unistd::Pid::from_raw(pid.expect("the node runs"));
+    nix::sys::signal::kill(pid, Signal::SIGKILL).expect("it is ours");
+}
+
+#[test]
+fn a_service_that_dies_by_itself_is_a_trouble_and_no_verdict() {
+    let _turn = turn();
+    let out = tempfile::tempdir().expect("a folder");
+    let mut run = in_the_middle(out.path());
+    kill_node(&run.id().expect("it is under way"), "lock");
+    let (code, stdout) = run.end();
+    assert_eq!(code, Some(70), "{stdout}");
     let trouble = only_json(&stdout)["troubles"][0].clone();
     assert!(
         trouble
@@ -438,6 +280,47 @@ fn a_service_that_dies_by_itself_is_a_trouble_and_no_verdict() {
             .is_some_and(|trouble| trouble.starts_with("lock: ended by itself with signal: 9")),
         "{trouble}"
     );
+}
+
+#[test]
+fn a_service_that_dies_after_the_load_is_a_trouble_too_and_told_once() {
+    let _turn = turn();
+    // One worker answers nothing, so that the run waits for it after the load.
+    let worker = format!(
+        "case $FENCEPOST_RUN in */w3) while read line; do :; done;; *) exec '{}' worker;; esac",
+        env!("CARGO_BIN_EXE_fencepost")
+    );
+    for service in ["lock", "resource"] {
+        let out = tempfile::tempdir().expect("a folder");
+        let more = format!("[worker]\ncommand = [\"sh\", \"-c\", \"{worker}\"]\n");
+        let suite = short_suite(out.path(), 1, &more);
+        let mut run = Running::start(&suite, out.path(), &["--seed", "4", "--faults", "none"]);
+        assert!(run.reaches_phase("settle"));
+        kill_node(&run.id().expect("it is under way"), service);
+        let begun = Instant::now();
+        let (code, stdout) = run.end();
+        assert_eq!(code, Some(70), "{stdout}");
+        let end = only_json(&stdout);
+        let troubles = end["troubles"].as_array().expect("a list");
+        let told = format!("{service}: ended by itself with signal: 9");
+        let tells = |trouble: &&Value| trouble.as_str().is_some_and(|text| text.starts_with(&told));
+        assert_eq!(troubles.iter().filter(tells).count(), 1, "{end}");
+        let nothing_answers = "the final reads were cut short: nothing answers them";
+        assert_eq!(
+            troubles.contains(&Value::from(nothing_answers)),
+            service == "resource",
+            "without the lock service there is still what to read: {end}"
+        );
+        assert!(
+            begun.elapsed() < Duration::from_secs(8),
+            "{:?}",
+            begun.elapsed()
+        );
+        assert_eq!(
+            left_behind(end["run"].as_str().expect("an id")),
+            Vec::<String>::new()
+        );
+    }
 }
 
 #[test]
@@ -449,44 +332,18 @@ fn a_child_that_shed_its_marker_and_left_its_session_does_not_outlive_the_run() 
     let more = format!(
         "[worker]\ncommand = [\"sh\", \"-c\", \"setsid env -i sleep {seconds} & exec '{binary}' worker\"]\n"
     );
-    let sleepers = || {
-        let processes = std::fs::read_dir("/proc").expect("a Linux machine");
-        let lines =
-            processes.filter_map(|entry| std::fs::read(entry.ok()?.path().join("cmdline")).ok());
-        let wanted = format!("sleep\0{seconds}\0");
-        lines.filter(|line| line == wanted.as_bytes()).count()
-    };
-    let suite = short_suite(out.path(), 2, &more);
-    let mut command = fencepost();
-    command
-        .arg("run")
-        .arg(&suite)
-        .args(["--json", "--out"])
-        .arg(out.path());
-    command.stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut run = Middle {
-        child: command.spawn().expect("it runs"),
-        folder: PathBuf::new(),
-    };
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while sleepers() < 5 {
-        assert!(Instant::now() < deadline, "a child of each of five workers");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    let mut stdout = String::new();
-    run.child
-        .stdout
-        .take()
-        .expect("a pipe")
-        .read_to_string(&mut stdout)
-        .expect("UTF-8");
-    run.child.wait().expect("it ends");
+    let mut run = Running::start(&short_suite(out.path(), 2, &more), out.path(), &[]);
+    assert!(
+        run.reaches("a child of each of five workers", |_| sleepers(&seconds)
+            == 5)
+    );
+    let (_, stdout) = run.end();
     assert_eq!(
         only_json(&stdout)["troubles"],
         Value::Array(Vec::new()),
         "{stdout}"
     );
-    assert_eq!(sleepers(), 0);
+    assert_eq!(sleepers(&seconds), 0);
 }
 
 #[test]
@@ -498,34 +355,12 @@ fn two_runs_at_once_do_not_disturb_each_other() {
         5,
         "[[fault]]\nkind = \"kill\"\non = \"resource\"\nevery = \"2s\"\n",
     );
-    let start = |seed: &str| {
-        let mut command = fencepost();
-        command
-            .arg("run")
-            .arg(&suite)
-            .args(["--seed", seed, "--json", "--out"])
-            .arg(out.path());
-        command.stdout(Stdio::piped()).stderr(Stdio::null());
-        Middle {
-            child: command.spawn().expect("it runs"),
-            folder: PathBuf::new(),
-        }
-    };
+    let start = |seed: &str| Running::start(&suite, out.path(), &["--seed", seed]);
     let ends: Vec<Value> = [start("21"), start("22")]
         .into_iter()
         .map(|mut run| {
-            let mut stdout = String::new();
-            run.child
-                .stdout
-                .take()
-                .expect("a pipe")
-                .read_to_string(&mut stdout)
-                .expect("UTF-8");
-            assert_eq!(
-                run.child.wait().expect("it ends").code(),
-                Some(0),
-                "{stdout}"
-            );
+            let (code, stdout) = run.end();
+            assert_eq!(code, Some(0), "{stdout}");
             only_json(&stdout)
         })
         .collect();
@@ -544,10 +379,10 @@ fn two_runs_at_once_do_not_disturb_each_other() {
 fn a_killed_harness_takes_its_nodes_with_it_and_leaves_a_history_that_checks() {
     let _turn = turn();
     let out = tempfile::tempdir().expect("a folder");
-    let mut middle = Middle::of(out.path());
-    signal(&middle.child, Signal::SIGKILL);
+    let mut middle = in_the_middle(out.path());
+    middle.signal(Signal::SIGKILL);
     middle.child.wait().expect("it ends");
-    let folder = &middle.folder;
+    let folder = &middle.folder().expect("it was under way");
     let record: Value =
         serde_json::from_str(&read(folder, "run.json")).expect("run.json is written at the start");
     let run = record["run"].as_str().expect("an id");

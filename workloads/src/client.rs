@@ -11,10 +11,20 @@
 //! | file | noun |
 //! |---|---|
 //! | `failure.rs` | definite or not |
+//! | `etcd.rs`, `postgres.rs` | one client's connections to an etcd or a PostgreSQL; which of its errors are definite |
+//! | `password.rs` | where one is found |
 //! | `http.rs` | one client's connections to one HTTP service; why nothing is sent twice |
+//! | `steward.rs` | who prepares and clears a run's place in a system that is not the run's own |
 
+#[cfg(feature = "etcd")]
+pub(crate) mod etcd;
 mod failure;
 pub(crate) mod http;
+#[cfg(any(feature = "etcd", feature = "postgres"))]
+mod password;
+#[cfg(feature = "postgres")]
+pub(crate) mod postgres;
+mod steward;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -24,6 +34,9 @@ use fencepost_checker::history::Token;
 use thiserror::Error;
 
 pub use failure::{Failure, Reason};
+pub use steward::{Errand, Steward, StewardError};
+
+use crate::protocol::Options;
 
 /// How a call ended: what was answered, or how it failed.
 pub type Outcome<T> = Result<T, Failure>;
@@ -79,15 +92,57 @@ pub struct Reading {
     pub high_water: Option<Token>,
 }
 
-/// As whom to speak, to which address.
+/// As whom to speak, to which addresses, and how.
 #[derive(Clone, Copy, Debug)]
 pub struct Endpoint<'a> {
     /// The name of the client, as the service is to hear it.
     pub client: &'a str,
-    /// The service, or the link's proxy before it: `host:port`.
-    pub address: &'a str,
+    /// The service, or the link's proxies before it: `host:port`, one for each of its members.
+    pub addresses: &'a [&'a str],
     /// How long to wait for an answer; an acquire waits its queueing time longer. Above zero.
     pub timeout: Duration,
+    /// What the systems need to know beside that.
+    pub options: &'a Options,
+    /// The name under which all keys and tables of the run lie.
+    pub namespace: &'a str,
+}
+
+impl Endpoint<'_> {
+    /// The only address.
+    ///
+    /// # Errors
+    /// When there is none, or more than one.
+    pub(crate) fn single(&self) -> Result<&str, EndpointError> {
+        match self.addresses {
+            [address] => Ok(address),
+            _ => Err(self.unusable("one host:port is right")),
+        }
+    }
+
+    /// The namespace, fit to stand in a statement or a prefix as it is.
+    ///
+    /// # Errors
+    /// When it is empty, longer than 48 bytes, or holds anything but lower-case letters, digits and `_`.
+    #[cfg(any(feature = "etcd", feature = "postgres"))]
+    pub(crate) fn plain_namespace(&self) -> Result<&str, EndpointError> {
+        let fit = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+        if (1..=48).contains(&self.namespace.len()) && self.namespace.bytes().all(fit) {
+            return Ok(self.namespace);
+        }
+        Err(self.unusable(format!(
+            "the namespace {:?} is none: 1 to 48 lower-case letters, digits and _ are right",
+            self.namespace
+        )))
+    }
+
+    /// That this client cannot speak to those addresses.
+    pub(crate) fn unusable(&self, message: impl Into<String>) -> EndpointError {
+        EndpointError::Unusable {
+            client: self.client.to_owned(),
+            address: self.addresses.join(","),
+            message: message.into(),
+        }
+    }
 }
 
 /// Why no client could be made. Nothing was sent.
@@ -102,6 +157,16 @@ pub enum EndpointError {
         kind: String,
         /// The names that there are.
         known: String,
+    },
+    /// It is known, but this build lacks it.
+    #[error(
+        "{kind} needs the feature `{feature}`: cargo run --release --features {feature} -- ... is right"
+    )]
+    NotBuilt {
+        /// The name that was asked for.
+        kind: &'static str,
+        /// The cargo feature that brings it.
+        feature: &'static str,
     },
     /// The address, or the client's name, cannot be used with this system.
     #[error("client {client:?} cannot speak to {address:?}: {message}")]

@@ -8,6 +8,7 @@
 //! | [`holder`] | the pure state machine of one client |
 //! | [`workload`] | which clients there are, what they do, and the final reads |
 //! | [`client`] | what a lock and a resource must be able to do; `locks/` and `resources/` do it, one system a file |
+//! | [`systems`] | what is known of each system: name, server, variants, feature |
 //! | [`worker`] | the worker's side of the protocol |
 //! | [`defects`] | what can be planted in a holder |
 //!
@@ -22,5 +23,6 @@ pub mod protocol;
 pub mod resources;
 pub mod seed;
 pub mod suite;
+pub mod systems;
 pub mod worker;
 pub mod workload;

@@ -5,6 +5,8 @@
 //! `fail` is `info`. Standard error is the worker's log.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
 
 use fencepost_checker::history::{Token, Type};
 use serde::{Deserialize, Serialize};
@@ -16,7 +18,8 @@ pub struct Hello {
     pub f: String,
     /// The clients that this worker runs.
     pub clients: Vec<String>,
-    /// Service (`lock`, `resource`) to the address of this worker's own proxy for it.
+    /// Service (`lock`, `resource`) to the address of this worker's own proxy for it; where a service has several
+    /// members, theirs, joined by commas.
     pub links: BTreeMap<String, String>,
     /// What the clients need to know.
     pub options: Options,
@@ -31,6 +34,64 @@ pub struct Options {
     pub resource: String,
     /// How long to wait for an answer, in milliseconds; an acquire waits its `wait_ms` longer.
     pub timeout_ms: u64,
+    /// The name under which all keys and tables of the run lie: 1 to 48 lower-case letters, digits and `_`.
+    #[serde(default = "default_namespace")]
+    pub namespace: String,
+    /// How to speak to the lock service.
+    #[serde(default, skip_serializing_if = "Settings::is_default")]
+    pub lock_settings: Settings,
+    /// How to speak to the resource.
+    #[serde(default, skip_serializing_if = "Settings::is_default")]
+    pub resource_settings: Settings,
+}
+
+/// How to speak to one system. A password is never in it, only where to find one.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct Settings {
+    /// What is taken for the token, as in `[lock] token`; absent: the kind's default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
+    /// How a write is fenced, as in `[resource] fence`; absent: the kind's default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fence: Option<String>,
+    /// As whom to log in; absent: `postgres` at PostgreSQL, nobody at etcd.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// The database; absent: `postgres`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub database: Option<String>,
+    /// The environment variable that holds the password.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password_env: Option<String>,
+    /// The file that holds the password; a newline at its end is no part of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password_file: Option<PathBuf>,
+}
+
+impl Settings {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Options {
+    /// Options without any settings.
+    #[must_use]
+    pub fn plain(lock: &str, resource: &str, timeout: Duration) -> Self {
+        Self {
+            lock: lock.to_owned(),
+            resource: resource.to_owned(),
+            timeout_ms: u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX),
+            namespace: default_namespace(),
+            lock_settings: Settings::default(),
+            resource_settings: Settings::default(),
+        }
+    }
+}
+
+/// Of a worker that is driven by hand.
+fn default_namespace() -> String {
+    "fencepost".to_owned()
 }
 
 /// One operation to carry out.

@@ -7,16 +7,27 @@
 mod built_in;
 mod error;
 mod fault;
+mod kind;
 mod length;
+mod lock;
+mod resource;
+mod server;
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 pub use built_in::{BUILT_IN, BuiltIn, built_in};
-pub use error::SuiteError;
+pub use error::{Misfit, SuiteError};
 pub use fault::{FAULT_KINDS, Fault, FaultKind, Link, On};
+pub use kind::Kind;
 pub use length::{Length, Span};
+pub use lock::Lock;
+pub use resource::Resource;
+pub use server::{Access, DatabaseUrl, HostPort};
+
+use crate::protocol::Options;
+use crate::systems::Server;
 
 /// Everything about a run except its seed.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -97,13 +108,21 @@ pub enum TargetKind {
     /// Processes of this machine, on loopback.
     #[default]
     Local,
+    /// Servers that somebody else started; everything else is of this machine.
+    External,
 }
 
 /// The targets of `fencepost list targets`: name and one line.
-pub const TARGETS: &[(&str, &str)] = &[(
-    "local",
-    "processes of this machine, on loopback, every link through the fault proxy",
-)];
+pub const TARGETS: &[(&str, &str)] = &[
+    (
+        "local",
+        "processes of this machine, on loopback, every link through the fault proxy",
+    ),
+    (
+        "external",
+        "servers that you started, named by `endpoints` and `url`; every link through the fault proxy",
+    ),
+];
 
 impl TargetKind {
     /// The name, as written in a suite.
@@ -111,71 +130,7 @@ impl TargetKind {
     pub fn name(self) -> &'static str {
         match self {
             Self::Local => "local",
-        }
-    }
-}
-
-/// `[lock]`
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Lock {
-    /// Which system.
-    pub kind: LockKind,
-    /// How long a grant lasts without a renewal; 50 ms to 1 h.
-    pub lease: Span<50, 3_600_000>,
-}
-
-impl Default for Lock {
-    fn default() -> Self {
-        Self {
-            kind: LockKind::Reference,
-            lease: Span(Duration::from_secs(1)),
-        }
-    }
-}
-
-/// The lock services that Fencepost can drive.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum LockKind {
-    /// Fencepost's own lock service.
-    #[default]
-    Reference,
-}
-
-impl LockKind {
-    /// The name, as written in a suite.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Reference => "reference",
-        }
-    }
-}
-
-/// `[resource]`
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Resource {
-    /// Which system.
-    pub kind: ResourceKind,
-}
-
-/// The fenced resources that Fencepost can drive.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ResourceKind {
-    /// Fencepost's own fenced resource.
-    #[default]
-    Reference,
-}
-
-impl ResourceKind {
-    /// The name, as written in a suite.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Reference => "reference",
+            Self::External => "external",
         }
     }
 }
@@ -368,11 +323,33 @@ impl Suite {
     /// # Errors
     /// When the text is no TOML, has an unknown key, or holds a value that is out of range.
     pub fn parse(text: &str, origin: &str) -> Result<Self, SuiteError> {
-        let suite: Self =
-            toml::from_str(text).map_err(|error| SuiteError::from_toml(&error, text, origin))?;
+        Self::parse_for(text, origin, None)
+    }
+
+    /// The same for another target than the file's.
+    ///
+    /// # Errors
+    /// As [`Suite::parse`].
+    pub fn parse_for(
+        text: &str,
+        origin: &str,
+        target: Option<TargetKind>,
+    ) -> Result<Self, SuiteError> {
+        let mut suite: Self = toml::from_str(text).map_err(|error| {
+            // A fault whose parts do not fit each other is blamed as a whole; which key it is, the fault says itself.
+            match fault::first_misfit(text) {
+                Some(misfit) => SuiteError::of_misfit(&misfit, text, origin),
+                None => SuiteError::from_toml(&error, text, origin),
+            }
+        })?;
+        suite.target.kind = target.unwrap_or(suite.target.kind);
+        // The default faults are those that the target can carry out; a list of the file's own says what it wants.
+        if suite.target.kind == TargetKind::External && suite.fault == fault::default_faults() {
+            suite.fault.retain(|fault| !fault.strikes_a_server());
+        }
         suite
             .consistent()
-            .map_err(|(field, message)| SuiteError::in_field(origin, field, message))?;
+            .map_err(|misfit| SuiteError::of_misfit(&misfit, text, origin))?;
         Ok(suite)
     }
 
@@ -380,11 +357,12 @@ impl Suite {
     ///
     /// # Errors
     /// The field and what would be right.
-    pub fn consistent(&self) -> Result<(), (&'static str, String)> {
+    pub fn consistent(&self) -> Result<(), Misfit> {
         let (clients, locks) = (self.run.clients.0, self.workload.locks.0);
         if locks > clients {
-            return Err((
-                "workload.locks",
+            // Where the suite does not say how many locks there are, its clients are what it said too few of.
+            return Err(Misfit::between(
+                &["workload.locks", "run.clients"],
                 format!(
                     "{locks} locks for {clients} clients: at most one lock for each client is right"
                 ),
@@ -394,22 +372,196 @@ impl Suite {
         let stranger = self
             .fault
             .iter()
-            .find(|fault| matches!(fault.on, Some(On::Node(number)) if number > workers));
-        if let Some(Fault { on: Some(on), .. }) = stranger {
+            .position(|fault| matches!(fault.on, Some(On::Node(number)) if number > workers));
+        if let Some(position) = stranger
+            && let Some(on) = &self.fault[position].on
+        {
             let on = on.name();
-            return Err((
-                "fault.on",
+            return Err(Misfit::in_fault(
+                position,
+                "on",
                 format!("there is no {on} among {workers} workers: w1 to w{workers} is right"),
             ));
         }
+        self.servers_fit()?;
+        self.faults_fit()?;
         if self.worker.command.first().is_some_and(String::is_empty) {
-            return Err((
-                "worker.command",
+            return Err(Misfit::between(
+                &["worker.command"],
                 "the program's name is empty: [\"python3\", \"my_worker.py\"] is an example"
                     .to_owned(),
             ));
         }
         Ok(())
+    }
+
+    /// That there is, and may be touched, what the faults strike.
+    fn faults_fit(&self) -> Result<(), Misfit> {
+        let external = self.target.kind == TargetKind::External;
+        let strikes = |fault: &Fault| fault.strikes_a_server() && external;
+        if let Some(position) = self.fault.iter().position(strikes) {
+            return Err(Misfit::in_fault(
+                position,
+                "kind",
+                format!(
+                    "{} strikes a server, and the external target touches none: faults on workers and on links from them are right",
+                    self.fault[position].label()
+                ),
+            ));
+        }
+        let leads = [
+            self.lock.kind.system().server,
+            self.resource.kind.system().server,
+        ]
+        .contains(&Server::Etcd);
+        let of_leader =
+            |fault: &Fault| fault.on == Some(On::Leader) || fault.link == Some(Link::LeaderPeers);
+        if let Some(position) = self.fault.iter().position(of_leader).filter(|_| !leads) {
+            let fault = &self.fault[position];
+            let key = if fault.on.is_some() { "on" } else { "link" };
+            return Err(Misfit::in_fault(
+                position,
+                key,
+                format!(
+                    "{} needs servers of which one leads: a lock or a resource of kind \"etcd\" is right",
+                    fault.label()
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Lock, resource and target, as far as they have to go together.
+    fn servers_fit(&self) -> Result<(), Misfit> {
+        let (lock, resource) = (self.lock.kind.system(), self.resource.kind.system());
+        let by_lock_key = resource.server == Server::Etcd && self.fence() != "none";
+        if by_lock_key && (lock.server != Server::Etcd || self.token() != "create-revision") {
+            return Err(Misfit::between(
+                &["resource.kind"],
+                "etcd compares the lock key's create_revision: a lock of kind \"etcd\" with token \"create-revision\", or fence = \"none\", is right"
+                    .to_owned(),
+            ));
+        }
+        let (of_lock, of_resource) = self.access();
+        let fields: [&[&'static str]; 2] = [
+            &["lock.kind", "lock.endpoints", "lock.url", "target.kind"],
+            &[
+                "resource.kind",
+                "resource.endpoints",
+                "resource.url",
+                "target.kind",
+            ],
+        ];
+        for (fields, name, server, access) in [
+            (fields[0], lock.name, lock.server, &of_lock),
+            (fields[1], resource.name, resource.server, &of_resource),
+        ] {
+            let given = !access.addresses().is_empty();
+            match (self.target.kind, server) {
+                (TargetKind::Local, _) if given || *access != Access::default() => {
+                    return Err(Misfit::between(
+                        fields,
+                        "the local target starts its own servers: [target] kind = \"external\" is right for others"
+                            .to_owned(),
+                    ));
+                }
+                (TargetKind::External, Server::Reference) => {
+                    return Err(Misfit::between(
+                        fields,
+                        format!(
+                            "kind {name:?} is never external: a kind of etcd or PostgreSQL is right"
+                        ),
+                    ));
+                }
+                (TargetKind::External, Server::Etcd) if !given => {
+                    return Err(Misfit::between(
+                        fields,
+                        "the external target needs endpoints = [\"host:port\"]".to_owned(),
+                    ));
+                }
+                (TargetKind::External, Server::Postgres) if !given => {
+                    return Err(Misfit::between(
+                        fields,
+                        "the external target needs url = \"postgres://user@host:port/database\""
+                            .to_owned(),
+                    ));
+                }
+                _ => {}
+            }
+        }
+        let one_etcd = of_lock.endpoints == of_resource.endpoints;
+        if by_lock_key && !one_etcd {
+            return Err(Misfit::between(
+                &["resource.endpoints"],
+                "a lock's key can be compared in its own etcd only: those of [lock], or none, are right"
+                    .to_owned(),
+            ));
+        }
+        Ok(())
+    }
+
+    /// How the lock service and the resource are reached. Where both stand in one kind of server and only one says
+    /// how, it says it for both.
+    #[must_use]
+    pub fn access(&self) -> (Access, Access) {
+        let (lock, resource) = (&self.lock.access, &self.resource.access);
+        let together = self.lock.kind.system().server == self.resource.kind.system().server;
+        let either = |own: &Access, other: &Access| match together && *own == Access::default() {
+            true => other.clone(),
+            false => own.clone(),
+        };
+        (either(lock, resource), either(resource, lock))
+    }
+
+    /// What is taken for the token; empty where the lock service leaves no choice.
+    #[must_use]
+    pub fn token(&self) -> &str {
+        let default = self.lock.kind.system().variants.first();
+        self.lock
+            .token
+            .as_deref()
+            .or(default.copied())
+            .unwrap_or_default()
+    }
+
+    /// How a write is fenced; empty where the resource leaves no choice.
+    #[must_use]
+    pub fn fence(&self) -> &str {
+        let default = self.resource.kind.system().variants.first();
+        self.resource
+            .fence
+            .as_deref()
+            .or(default.copied())
+            .unwrap_or_default()
+    }
+
+    /// What the workers of a run are told, whose keys and tables lie under `namespace`.
+    #[must_use]
+    pub fn options(&self, namespace: &str) -> Options {
+        let (lock, resource) = self.access();
+        Options {
+            namespace: namespace.to_owned(),
+            lock_settings: self.lock.settings(&lock),
+            resource_settings: self.resource.settings(&resource),
+            ..Options::plain(
+                self.lock.kind.name(),
+                self.resource.kind.name(),
+                self.worker.timeout.0,
+            )
+        }
+    }
+
+    /// The cargo features that this build lacks for it, each once; empty where it can be run.
+    #[must_use]
+    pub fn missing_features(&self) -> Vec<&'static str> {
+        let (lock, resource) = (self.lock.kind.system(), self.resource.kind.system());
+        let lacks = [
+            lock.feature.filter(|_| lock.connect.is_none()),
+            resource.feature.filter(|_| resource.connect.is_none()),
+        ];
+        let mut missing: Vec<_> = lacks.into_iter().flatten().collect();
+        missing.dedup();
+        missing
     }
 }
 
@@ -471,7 +623,31 @@ mod tests {
             ),
             (
                 "[workload]\nlocks = 11\n",
-                "my.toml: workload.locks: 11 locks for 10 clients: at most one lock for each client is right",
+                "my.toml, line 2: `locks = 11`: workload.locks: 11 locks for 10 clients: at most one lock for each client is right",
+            ),
+            (
+                "name = \"few\"\n[run]\nworkers = 2\nclients = 3\n",
+                "my.toml, line 4: `clients = 3`: run.clients: 4 locks for 3 clients: at most one lock for each client is right",
+            ),
+            (
+                "[run]\nworkers = 2\n[[fault]]\nkind = \"zombie\"\n[[fault]]\nkind = \"pause\"\nevery = \"2s\"\non = \"w3\"\n",
+                "my.toml, line 8: `on = \"w3\"`: fault.on: there is no w3 among 2 workers: w1 to w2 is right",
+            ),
+            (
+                "[worker]\ntimeout = \"1s\"\ncommand = [\n  \"\",\n]\n",
+                "my.toml, line 3: `command = [`: worker.command: the program's name is empty: [\"python3\", \"my_worker.py\"] is an example",
+            ),
+            (
+                "[[fault]]\nkind = \"zombie\"\non = \"worker\"\n",
+                "my.toml, line 3: `on = \"worker\"`: fault.on: a zombie fault takes no `on`",
+            ),
+            (
+                "fault = [{ kind = \"zombie\" },\n  { kind = \"hole\", delay = \"1s\" }]\n",
+                "my.toml, line 2: `{ kind = \"hole\", delay = \"1s\" }]`: fault.delay: a hole fault takes no `delay`: only latency does",
+            ),
+            (
+                "[[fault]]\nkind = \"kill\"\nevery = \"3s\"\non = \"worker\"\n",
+                "my.toml, line 4: `on = \"worker\"`: fault.on: a kill fault on \"worker\" cannot be done: \"lock\" or \"resource\" is right",
             ),
         ];
         for (text, message) in cases {
@@ -492,6 +668,42 @@ mod tests {
         ] {
             let message = refused(text);
             assert!(message.contains(expected), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_leader_is_struck_only_where_there_is_one() {
+        let fault = "[[fault]]\nkind = \"hole\"\nlink = \"leader-peers\"\n[[fault]]\nkind = \"kill\"\non = \"leader\"\n";
+        assert_eq!(
+            refused(fault),
+            "my.toml: fault: hole:leader-peers needs servers of which one leads: a lock or a resource of kind \"etcd\" is right"
+        );
+        let etcd = format!("[lock]\nkind = \"etcd\"\nlease = \"2s\"\n{fault}");
+        let suite = Suite::parse(&etcd, "my.toml").expect("a fine suite");
+        let labels: Vec<String> = suite.fault.iter().map(Fault::label).collect();
+        assert_eq!(labels, ["hole:leader-peers", "kill:leader"]);
+    }
+
+    #[test]
+    fn servers_of_others_are_never_struck() {
+        let external = "[target]\nkind = \"external\"\n[lock]\nkind = \"etcd\"\nendpoints = [\"h:1\"]\n\
+                        [resource]\nkind = \"postgres\"\nurl = \"postgres://me@h/db\"\n";
+        let suite = Suite::parse(external, "my.toml").expect("a fine suite");
+        assert!(
+            suite.fault.len() >= 4,
+            "the faults on workers and links are left"
+        );
+        assert!(!suite.fault.iter().any(Fault::strikes_a_server));
+        for fault in [
+            "kind = \"kill\"\non = \"lock\"\n",
+            "kind = \"pause\"\non = \"leader\"\n",
+            "kind = \"hole\"\nlink = \"leader-peers\"\n",
+        ] {
+            let message = refused(&format!("{external}[[fault]]\n{fault}"));
+            assert!(
+                message.contains("strikes a server, and the external target touches none"),
+                "{message}"
+            );
         }
     }
 

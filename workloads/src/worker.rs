@@ -262,21 +262,24 @@ struct Client {
 
 fn clients(hello: &Hello) -> Result<Clients, WorkerError> {
     let link = |service| hello.links.get(service).ok_or(WorkerError::Link(service));
-    let (lock, resource) = (link("lock")?, link("resource")?);
+    let addresses = |service| link(service).map(|joined| joined.split(',').collect::<Vec<_>>());
+    let (lock, resource) = (addresses("lock")?, addresses("resource")?);
     if hello.options.timeout_ms == 0 {
         return Err(WorkerError::Timeout);
     }
     let timeout = Duration::from_millis(hello.options.timeout_ms);
     let mut clients = Clients::with_capacity(hello.clients.len());
     for name in &hello.clients {
-        let at = |address| Endpoint {
+        let at = |addresses| Endpoint {
             client: name,
-            address,
+            addresses,
             timeout,
+            options: &hello.options,
+            namespace: &hello.options.namespace,
         };
         let client = Client {
-            lock: locks::connect(&hello.options.lock, &at(lock))?,
-            resource: resources::connect(&hello.options.resource, &at(resource))?,
+            lock: locks::connect(&hello.options.lock, &at(&lock))?,
+            resource: resources::connect(&hello.options.resource, &at(&resource))?,
         };
         clients.insert(name.clone(), Arc::new(client));
     }

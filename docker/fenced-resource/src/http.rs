@@ -14,6 +14,8 @@ use axum::routing::get;
 use axum::{Json, Router};
 
 use crate::answer::{self, Failure};
+use crate::defects::{BETWEEN_CHECK_AND_WRITE, Defect};
+use crate::fence::{self, Decision};
 use crate::metrics::{self, Metrics};
 use crate::request::{Key, MAX_VALUE_BYTES, Presented, Value};
 use crate::store::Store;
@@ -28,6 +30,7 @@ pub(crate) struct Service {
     pub(crate) queue: Queue,
     pub(crate) store: Arc<Store>,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) defect: Option<Defect>,
 }
 
 /// All paths of the service.
@@ -52,6 +55,9 @@ async fn write(
     value: Result<Value, Failure>,
 ) -> Result<Json<answer::Written>, Failure> {
     let (Key(key), Presented { token, client }, Value(value)) = (key?, presented?, value?);
+    if service.defect == Some(Defect::CheckThenWrite) {
+        check_first(&service, &key, token).await?;
+    }
     let write = Write {
         key,
         token,
@@ -65,11 +71,26 @@ async fn write(
     }
 }
 
+/// The planted defect `check-then-write`: the first of its two steps.
+async fn check_first(service: &Service, key: &str, token: u64) -> Result<(), Failure> {
+    let key = key.to_owned();
+    let found = on_store(service, move |store| store.record(&key)).await?;
+    let high_water = found.map_or(0, |record| record.high_water);
+    if fence::decide(token, high_water) == Decision::Refuse {
+        return Err(Failure::StaleToken { high_water });
+    }
+    tokio::time::sleep(BETWEEN_CHECK_AND_WRITE).await;
+    Ok(())
+}
+
 async fn read(
     State(service): State<Service>,
     Key(key): Key,
 ) -> Result<Json<answer::Value>, Failure> {
-    let record = on_store(&service, move |store| store.record(&key)).await?;
+    let record = match service.store.recent(&key) {
+        Some(record) => Some(record),
+        None => on_store(&service, move |store| store.record(&key)).await?,
+    };
     Ok(Json(match record {
         Some(record) => answer::Value {
             value: Some(record.value),

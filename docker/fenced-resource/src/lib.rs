@@ -163,6 +163,7 @@ pub async fn serve(
         queue: writer.queue(),
         store: store.clone(),
         metrics,
+        defect: config.defect,
     });
 
     let served = serve_connections(listener, router, shutdown, &mut writer).await;
@@ -177,8 +178,13 @@ pub async fn serve(
 
 async fn open(config: &Config, metrics: &Arc<Metrics>) -> Result<Store, ServeError> {
     let (path, metrics) = (config.data.clone(), metrics.clone());
+    let forgets = config.defect == Some(Defect::VolatileHighWater);
     in_background(move || {
         let store = Store::open(&path)?;
+        if forgets && let Err(source) = store.forget_marks() {
+            let source = Box::new(source);
+            return Err(ServeError::Read { path, source });
+        }
         match store.marks(metrics::MAX_SERIES) {
             Ok((marks, _)) => metrics.restore(&marks),
             Err(source) => {

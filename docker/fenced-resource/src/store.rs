@@ -3,17 +3,23 @@
 //! Promises: [`Store::transaction`] is all or nothing, and has reached the disk (fsync) when it
 //! returns. A reader sees committed transactions only, and sees every one that returned before the
 //! read began. The state after SIGKILL at any moment is that of some committed transaction, and
-//! holds every one that returned. There is no copy in memory that could run ahead of the disk.
+//! holds every one that returned.
+//!
+//! The records of the latest commits are kept in memory, too, for readers alone ([`Store::recent`]).
+//! They are put there once their commit has reached the disk and before the transaction returns, so
+//! the copy never runs ahead of the disk and never lags behind an answer. Decisions are made on the
+//! disk's own record.
 //!
 //! Does not decide anything: which record may replace which is up to the caller.
 //!
 //! After a failed commit the store refuses further work until the process is started anew, because
 //! nobody can say what a disk holds whose fsync failed.
 
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Mutex, PoisonError, RwLock};
 
 use redb::{
     Builder, Database, Durability, ReadableDatabase, ReadableTable, ReadableTableMetadata, Table,
@@ -28,6 +34,9 @@ const FILE_NAME: &str = "resource.redb";
 
 /// Memory for cached pages. The default of the engine, 1 GiB, is more than a container may have.
 const CACHE_BYTES: usize = 64 * 1024 * 1024;
+
+/// Bytes of keys and values that [`Store::recent`] keeps at most; beyond, it starts over.
+const RECENT_BYTES: usize = 16 * 1024 * 1024;
 
 /// What one key holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,6 +84,31 @@ pub(crate) struct Store {
     /// `None` once closed. The lock is held for reading by all work on the database, so that closing
     /// waits for that work and the file is free again when it returns.
     database: RwLock<Option<Database>>,
+    recent: RwLock<Recent>,
+    /// Held from before a commit until [`Store::recent`] knows it, so that a list never shows what a read
+    /// after it does not.
+    committing: Mutex<()>,
+}
+
+/// The records that were committed last, by key.
+#[derive(Debug, Default)]
+struct Recent {
+    records: HashMap<String, Record>,
+    bytes: usize,
+}
+
+impl Recent {
+    fn add(&mut self, key: String, record: Record) {
+        let name = key.len();
+        let size = name + record.value.len();
+        if self.bytes + size > RECENT_BYTES {
+            *self = Recent::default();
+        }
+        self.bytes += size;
+        if let Some(old) = self.records.insert(key, record) {
+            self.bytes -= name + old.value.len();
+        }
+    }
 }
 
 impl Store {
@@ -110,7 +144,17 @@ impl Store {
         transaction.commit()?;
         Ok(Store {
             database: RwLock::new(Some(database)),
+            recent: RwLock::default(),
+            committing: Mutex::default(),
         })
+    }
+
+    /// The record of `key` if one of the latest commits wrote it. Never blocks on the disk.
+    ///
+    /// `None` says nothing: [`Store::record`] knows.
+    pub(crate) fn recent(&self, key: &str) -> Option<Record> {
+        let recent = self.recent.read().unwrap_or_else(PoisonError::into_inner);
+        recent.records.get(key).cloned()
     }
 
     /// The record of `key`, or `None` if it was never written. Blocks on disk reads.
@@ -129,8 +173,29 @@ impl Store {
         })
     }
 
+    /// Shows readers a record that is on no disk. Only a planted defect does.
+    pub(crate) fn show(&self, key: &str, record: &Record) {
+        let mut recent = self.recent.write().unwrap_or_else(PoisonError::into_inner);
+        recent.add(key.to_owned(), record.clone());
+    }
+
+    /// Sets every mark to 0 and keeps the values. Only a planted defect does.
+    pub(crate) fn forget_marks(&self) -> Result<(), redb::Error> {
+        let (marks, _) = self.marks(usize::MAX)?;
+        self.transaction(|records| {
+            for mark in &marks {
+                records.forget(&mark.key)?;
+            }
+            Ok(())
+        })
+    }
+
     /// The first `limit` keys in byte order, and whether there are more. Blocks on disk reads.
     pub(crate) fn marks(&self, limit: usize) -> Result<(Vec<Mark>, bool), redb::Error> {
+        let _settled = self
+            .committing
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         self.with(|database| {
             let table = database.begin_read()?.open_table(RECORDS)?;
             let mut marks = Vec::new();
@@ -156,20 +221,28 @@ impl Store {
         &self,
         steps: impl FnOnce(&mut Records<'_>) -> Result<T, redb::Error>,
     ) -> Result<T, redb::Error> {
+        let _settled = self
+            .committing
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         self.with(|database| {
             let mut transaction = database.begin_write()?;
             transaction.set_durability(Durability::Immediate)?;
             let mut records = Records {
                 table: transaction.open_table(RECORDS)?,
-                changed: false,
+                changed: Vec::new(),
             };
             let result = steps(&mut records)?;
-            let changed = records.changed;
+            let changed = std::mem::take(&mut records.changed);
             drop(records);
-            if changed {
-                transaction.commit()?;
-            } else {
+            if changed.is_empty() {
                 transaction.abort()?;
+                return Ok(result);
+            }
+            transaction.commit()?;
+            let mut recent = self.recent.write().unwrap_or_else(PoisonError::into_inner);
+            for (key, record) in changed {
+                recent.add(key, record);
             }
             Ok(result)
         })
@@ -181,6 +254,7 @@ impl Store {
             .database
             .write()
             .unwrap_or_else(PoisonError::into_inner) = None;
+        *self.recent.write().unwrap_or_else(PoisonError::into_inner) = Recent::default();
     }
 
     fn with<T>(
@@ -195,7 +269,8 @@ impl Store {
 /// The records inside one open transaction; it sees its own changes.
 pub(crate) struct Records<'t> {
     table: Table<'t, &'static str, (u64, u64, &'static str)>,
-    changed: bool,
+    /// What was put, in order.
+    changed: Vec<(String, Record)>,
 }
 
 impl Records<'_> {
@@ -209,6 +284,18 @@ impl Records<'_> {
         Ok(self.table.len()?)
     }
 
+    /// Sets the mark of `key` to 0 and keeps its value.
+    fn forget(&mut self, key: &str) -> Result<(), redb::Error> {
+        let kept = self.table.get(key)?.map(|record| {
+            let (_, token, value) = record.value();
+            (token, value.to_owned())
+        });
+        match kept {
+            Some((token, value)) => self.put(key, 0, token, &value),
+            None => Ok(()),
+        }
+    }
+
     /// Replaces the record of `key`.
     pub(crate) fn put(
         &mut self,
@@ -217,8 +304,13 @@ impl Records<'_> {
         token: u64,
         value: &str,
     ) -> Result<(), redb::Error> {
-        self.changed = true;
         self.table.insert(key, (high_water, token, value))?;
+        let record = Record {
+            high_water,
+            token,
+            value: value.to_owned(),
+        };
+        self.changed.push((key.to_owned(), record));
         Ok(())
     }
 }
@@ -238,6 +330,33 @@ mod tests {
         });
         assert!(matches!(failed, Err(redb::Error::Corrupted(_))));
         assert_eq!(store.record("a").expect("a readable store"), None);
+        assert_eq!(store.recent("a"), None);
+    }
+
+    #[test]
+    fn what_was_committed_is_at_hand_until_it_is_too_much_and_never_after_the_end() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let store = Store::open(directory.path()).expect("a new store");
+        let put = |key: &str, token, value: &str| {
+            store
+                .transaction(|records| records.put(key, token, token, value))
+                .expect("a commit");
+        };
+        put("a", 1, "old");
+        put("a", 2, "new");
+        assert_eq!(store.recent("a"), store.record("a").expect("readable"));
+        assert_eq!(store.recent("a").expect("at hand").value, "new");
+
+        let long = "x".repeat(super::RECENT_BYTES / 4);
+        for key in ["b", "c", "d", "e"] {
+            put(key, 1, &long);
+        }
+        assert_eq!(store.recent("a"), None, "made room");
+        assert_eq!(store.recent("e").expect("the last").value.len(), long.len());
+        assert_eq!(store.record("a").expect("readable").expect("kept").token, 2);
+
+        store.close();
+        assert_eq!(store.recent("e"), None);
     }
 
     #[test]
@@ -263,6 +382,18 @@ mod tests {
             reopened.record("a").expect("a readable store"),
             Some(expected)
         );
+    }
+
+    #[test]
+    fn forgotten_marks_leave_their_values() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let store = Store::open(directory.path()).expect("a new store");
+        store
+            .transaction(|records| records.put("a", 9, 9, "v"))
+            .expect("a commit");
+        store.forget_marks().expect("a commit");
+        let record = store.record("a").expect("readable").expect("kept");
+        assert_eq!((record.high_water, record.value.as_str()), (0, "v"));
     }
 
     #[test]

@@ -18,18 +18,20 @@
 //! Does not promise an order among writes that are in flight together, nor that a write whose answer
 //! is an error was not applied: after a failed commit that is unknown.
 
+use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::Instant;
 
 use thiserror::Error;
 use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio::sync::oneshot;
 
-use crate::defects::Defect;
+use crate::defects::{DURABLE_AFTER, Defect, Memory};
 use crate::fence::{self, Decision};
 use crate::metrics::Metrics;
-use crate::store::{Records, Store};
+use crate::store::{Record, Records, Store};
 
 /// The most writes of one transaction. It bounds the memory and the wait of a batch of large values.
 const MAX_BATCH: usize = 1_024;
@@ -170,12 +172,16 @@ impl Writer {
 }
 
 fn run(mut waiting: mpsc::Receiver<Job>, rules: Rules, store: &Store, metrics: &Metrics) {
+    if rules.defect == Some(Defect::AckBeforeDurable) {
+        return run_ahead_of_the_disk(waiting, store, metrics);
+    }
     let mut batch = Vec::new();
+    let mut memory = Memory::default();
     while waiting.blocking_recv_many(&mut batch, MAX_BATCH) > 0 {
         let committed = store.transaction(|records| {
             batch
                 .iter()
-                .map(|job| take_turn(&job.write, rules, records))
+                .map(|job| take_turn(&job.write, rules, records, &mut memory))
                 .collect::<Result<Vec<Outcome>, redb::Error>>()
         });
         match committed {
@@ -190,23 +196,89 @@ fn take_turn(
     write: &Write,
     rules: Rules,
     records: &mut Records<'_>,
+    memory: &mut Memory,
 ) -> Result<Outcome, redb::Error> {
     let known = records.high_water(&write.key)?;
     if known.is_none() && records.count()? >= rules.max_keys {
         return Ok(Outcome::TooManyKeys);
     }
-    let high_water = known.unwrap_or(0);
-    let decision = match rules.defect {
-        None => fence::decide(write.token, high_water),
-        Some(defect) => defect.decide(write.token, high_water),
+    let stored = known.unwrap_or(0);
+    let (high_water, decision) = match rules.defect {
+        None => (stored, fence::decide(write.token, stored)),
+        Some(defect) => {
+            let high_water = defect.mark(&write.key, stored, memory);
+            (high_water, defect.decide(write.token, high_water))
+        }
     };
     match decision {
         Decision::Refuse => Ok(Outcome::Refused { high_water }),
         Decision::Accept => {
-            let high_water = write.token;
-            records.put(&write.key, high_water, write.token, &write.value)?;
+            let token = write.token;
+            let high_water = match rules.defect {
+                None => token,
+                Some(defect) => defect.mark_after(&write.key, token, memory),
+            };
+            records.put(&write.key, high_water, token, &write.value)?;
+            if rules.defect.is_some_and(|defect| defect.denies(memory)) {
+                return Ok(Outcome::Refused { high_water });
+            }
             Ok(Outcome::Accepted { high_water })
         }
+    }
+}
+
+/// The planted defect `ack-before-durable`: decides and answers from memory, and writes to the disk later.
+fn run_ahead_of_the_disk(mut waiting: mpsc::Receiver<Job>, store: &Store, metrics: &Metrics) {
+    let mut unsaved: HashMap<String, Record> = HashMap::new();
+    let mut saved = Instant::now();
+    let mut batch = Vec::new();
+    while waiting.blocking_recv_many(&mut batch, MAX_BATCH) > 0 {
+        for job in batch.drain(..) {
+            let Write {
+                key, token, value, ..
+            } = &job.write;
+            let known = match unsaved.get(key) {
+                Some(record) => Ok(record.high_water),
+                None => store
+                    .record(key)
+                    .map(|found| found.map_or(0, |r| r.high_water)),
+            };
+            let outcome = known.map(|high_water| match fence::decide(*token, high_water) {
+                Decision::Refuse => Outcome::Refused { high_water },
+                Decision::Accept => {
+                    let record = Record {
+                        high_water: *token,
+                        token: *token,
+                        value: value.clone(),
+                    };
+                    store.show(key, &record);
+                    unsaved.insert(key.clone(), record);
+                    Outcome::Accepted { high_water: *token }
+                }
+            });
+            match outcome {
+                Ok(outcome) => answer(std::iter::once(job), vec![outcome], metrics),
+                Err(error) => fail(std::iter::once(job), &error, metrics),
+            }
+        }
+        if saved.elapsed() >= DURABLE_AFTER {
+            save(store, &mut unsaved);
+            saved = Instant::now();
+        }
+    }
+    save(store, &mut unsaved);
+}
+
+fn save(store: &Store, unsaved: &mut HashMap<String, Record>) {
+    let saved = store.transaction(|records| {
+        for (key, record) in unsaved.iter() {
+            records.put(key, record.high_water, record.token, &record.value)?;
+        }
+        Ok(())
+    });
+    match saved {
+        Ok(()) => unsaved.clear(),
+        Err(error) => eprintln!("fenced-resource: failed to save: {error}"),
     }
 }
 
@@ -351,6 +423,50 @@ mod tests {
             .expect("a readable store")
             .expect("a record");
         assert_eq!((record.high_water, record.value.as_str()), (8, "stale"));
+    }
+
+    #[test]
+    fn what_is_answered_ahead_of_the_disk_is_seen_by_readers_and_is_on_no_disk() {
+        let early = Rules {
+            defect: Some(Defect::AckBeforeDurable),
+            ..SOUND
+        };
+        let store = store_in_memory();
+        let metrics = Arc::new(Metrics::new());
+        let writer = Writer::start(early, store.clone(), metrics, 10).expect("a started writer");
+        let submit = |write| {
+            let answer = writer.queue().enqueue(write).expect("room in the queue");
+            answer
+                .blocking_recv()
+                .expect("an answer")
+                .expect("an outcome")
+        };
+        assert_eq!(
+            submit(write("a", 2, "x")),
+            Outcome::Accepted { high_water: 2 }
+        );
+        assert_eq!(
+            submit(write("a", 1, "y")),
+            Outcome::Refused { high_water: 2 }
+        );
+        assert_eq!(store.recent("a").expect("shown").value, "x");
+        assert_eq!(store.record("a").expect("a readable store"), None);
+        writer.stop();
+        assert!(store.record("a").expect("a readable store").is_some());
+    }
+
+    #[test]
+    fn an_applied_write_is_denied_now_and_then_under_its_defect() {
+        let denying = Rules {
+            defect: Some(Defect::RefusesAfterApplying),
+            ..SOUND
+        };
+        let writes: Vec<Write> = (0..8).map(|n| write("a", 5, &format!("v{n}"))).collect();
+        let (outcomes, store, _) = in_one_batch(denying, &writes);
+        assert_eq!(outcomes[6], Outcome::Accepted { high_water: 5 });
+        assert_eq!(outcomes[7], Outcome::Refused { high_water: 5 });
+        let record = store.record("a").expect("a readable store");
+        assert_eq!(record.expect("a record").value, "v7");
     }
 
     #[test]

@@ -32,7 +32,7 @@ const KEPT: u64 = 64 << 20;
 /// Judges each file in order; the worst of them is the exit status. One that cannot be read does not stop the others.
 ///
 /// # Errors
-/// When there is no such model.
+/// When there is no such model, or flags do not go together.
 pub fn check(arguments: &CheckArguments) -> Result<u8, HarnessError> {
     let model: Model = arguments.model.parse().map_err(|_| {
         let known: Vec<_> = MODELS.iter().map(|&(_, name, _)| name).collect();
@@ -42,12 +42,21 @@ pub fn check(arguments: &CheckArguments) -> Result<u8, HarnessError> {
             known.join(", ")
         ))
     })?;
+    let (format, annotated) = match arguments.format {
+        Format::Github => (Format::Auto, true),
+        format => (format, arguments.annotate == Some(Ci::Github)),
+    };
+    if annotated && arguments.json {
+        return Err(HarnessError::Usage(
+            "--json and annotations for a CI do not go together: one of them is right".to_owned(),
+        ));
+    }
     let mut worst = 0;
     for file in &arguments.files {
         let judged = if file == "-" {
-            judge_stream(std::io::stdin().lock(), arguments.format, model)
+            judge_stream(std::io::stdin().lock(), format, model)
         } else {
-            read(file, arguments.format).map(|history| Judged {
+            read(file, format).map(|history| Judged {
                 judgement: judge(&history, model),
                 warnings: history.warnings,
             })
@@ -56,7 +65,7 @@ pub fn check(arguments: &CheckArguments) -> Result<u8, HarnessError> {
             Ok(judged) => {
                 if arguments.json {
                     print_json(file, &judged)
-                } else if arguments.annotate == Some(Ci::Github) {
+                } else if annotated {
                     let word = format!("fencepost-{:016x}", machine::entropy());
                     let text = text(file, &judged, model);
                     print(&report::quoted(&text, &word));

@@ -15,7 +15,10 @@ use crate::cli::HealArguments;
 use crate::error::{EXIT_FAILURE, HarnessError};
 use crate::journal::{Entry, Found, Orphan, Process, find, runs, state_folder};
 use crate::proxies::{Cause, Proxies};
-use crate::targets::proc;
+use crate::runtime;
+use crate::targets::Tenancy;
+use crate::targets::proc::{self, Home};
+use crate::targets::systems::remove_shared_memory;
 use crate::terminal::{complain, say};
 
 /// How long killed processes may take to be gone.
@@ -71,7 +74,7 @@ fn heal_run(orphan: Orphan) -> Result<Vec<String>, HarnessError> {
     let run = orphan.run.clone();
     let mut left = Vec::new();
     if orphan.booted_now() {
-        left.extend(kill_processes(&run));
+        left.extend(kill_processes(&run, &orphan.homes()));
         for line in orphan.reused() {
             say(format_args!("run {run}: {line}"));
         }
@@ -81,9 +84,15 @@ fn heal_run(orphan: Orphan) -> Result<Vec<String>, HarnessError> {
         ));
     }
     left.extend(remove_proxies(&run, &orphan.proxies())?);
-    if let Some(data) = orphan.data()
-        && data.is_dir()
-    {
+    if orphan.booted_now() {
+        left.extend(
+            orphan
+                .homes()
+                .iter()
+                .filter_map(|home| remove_shared_memory(&home.folder)),
+        );
+    }
+    for data in orphan.data().into_iter().filter(|data| data.is_dir()) {
         match std::fs::remove_dir_all(&data) {
             Ok(()) => say(format_args!(
                 "run {run}: removed the services' data in {}",
@@ -91,7 +100,12 @@ fn heal_run(orphan: Orphan) -> Result<Vec<String>, HarnessError> {
             )),
             Err(error) => left.push(format!("{}: {error}", data.display())),
         }
+        // The folder round data outside the run's own folder; that one is not empty, and stays.
+        if let Some(own) = data.parent() {
+            let _ = std::fs::remove_dir(own);
+        }
     }
+    left.extend(move_out_of(&run, &orphan.tenancies())?);
     for (id, kind, on) in orphan.open_faults() {
         say(format_args!(
             "run {run}: fault {id} ({kind} on {on}) ended with its nodes"
@@ -118,7 +132,7 @@ impl Orphan {
     /// Recorded numbers that another process has now.
     fn reused(&self) -> Vec<String> {
         let nodes = self.entries.iter().filter_map(|entry| match entry {
-            Entry::Node { node, process } => Some((node, *process)),
+            Entry::Node { node, process, .. } => Some((node, *process)),
             _ => None,
         });
         nodes
@@ -137,18 +151,44 @@ impl Orphan {
         self.entries.iter().filter_map(proxy).collect()
     }
 
-    /// The services' data: only a folder `data` in the folder of exactly this run is ever removed.
-    fn data(&self) -> Option<PathBuf> {
-        let data = self.entries.iter().find_map(|entry| match entry {
+    /// The services' data: only folders `data` in folders of exactly this run are ever removed.
+    fn data(&self) -> Vec<PathBuf> {
+        let data = |entry: &Entry| match entry {
             Entry::Run { run, data, .. } if *run == self.run => data.clone(),
+            Entry::Data { path } => Some(path.clone()),
             _ => None,
-        })?;
+        };
+        let data = self.entries.iter().filter_map(data);
+        data.filter(|data| self.is_ours(data)).collect()
+    }
+
+    fn is_ours(&self, data: &Path) -> bool {
         let of_run = data
-            .parent()?
-            .file_name()?
-            .to_str()?
-            .ends_with(&format!("-{}", self.run));
-        (data.file_name()? == "data" && of_run).then_some(data)
+            .parent()
+            .and_then(|folder| folder.file_name()?.to_str())
+            .is_some_and(|name| name.ends_with(&format!("-{}", self.run)));
+        of_run && data.file_name().is_some_and(|name| name == "data")
+    }
+
+    /// How processes of the run are known that hide their marker: only by data of exactly this run.
+    fn homes(&self) -> Vec<Home> {
+        let home = |entry: &Entry| match entry {
+            Entry::Node { home, .. } => home.clone(),
+            _ => None,
+        };
+        let mut homes: Vec<Home> = self.entries.iter().filter_map(home).collect();
+        homes.retain(|home| home.folder.parent().is_some_and(|data| self.is_ours(data)));
+        homes.dedup();
+        homes
+    }
+
+    /// Keys and tables in servers of the user's, under the name of exactly this run.
+    fn tenancies(&self) -> Vec<Tenancy> {
+        let tenancy = |entry: &Entry| match entry {
+            Entry::Tenancy { tenancy } if tenancy.is_of(&self.run) => Some(Tenancy::clone(tenancy)),
+            _ => None,
+        };
+        self.entries.iter().filter_map(tenancy).collect()
     }
 
     fn open_faults(&self) -> Vec<(u64, String, String)> {
@@ -171,12 +211,23 @@ fn is_reused(process: Process) -> bool {
     Process::now(process.pid).is_some_and(|now| now != process)
 }
 
-/// Kills everything that carries the run's marker, again and again until nothing does.
-fn kill_processes(run: &str) -> Vec<String> {
+/// Kills everything that carries the run's marker or is at home in its data, again and again until nothing does.
+fn kill_processes(run: &str, homes: &[Home]) -> Vec<String> {
     let deadline = Instant::now() + GONE_WITHIN;
     let mut told = BTreeSet::new();
     loop {
-        let found = proc::of_run(run);
+        let mut found = proc::of_run(run);
+        let housed = homes.iter().flat_map(|home| {
+            let name = home.folder.file_name().unwrap_or_default();
+            let name = name.to_string_lossy().into_owned();
+            proc::at_home(home)
+                .into_iter()
+                .map(move |pid| (pid, name.clone()))
+        });
+        let housed: Vec<_> = housed
+            .filter(|(pid, _)| found.iter().all(|(known, _)| known != pid))
+            .collect();
+        found.extend(housed);
         if found.is_empty() {
             return Vec::new();
         }
@@ -187,7 +238,7 @@ fn kill_processes(run: &str) -> Vec<String> {
                 .collect();
         }
         for (pid, node) in found {
-            match kill(run, pid) {
+            match kill(run, homes, pid) {
                 Ok(true) if told.insert(pid) => {
                     say(format_args!("run {run}: killed pid {pid} of {node}"))
                 }
@@ -200,7 +251,7 @@ fn kill_processes(run: &str) -> Vec<String> {
 }
 
 /// Kills `pid` if it is of `run`. The pidfd pins the process: what is looked at afterwards is what will be signalled.
-fn kill(run: &str, pid: i32) -> std::io::Result<bool> {
+fn kill(run: &str, homes: &[Home], pid: i32) -> std::io::Result<bool> {
     let Some(number) = Pid::from_raw(pid) else {
         return Ok(false);
     };
@@ -209,7 +260,8 @@ fn kill(run: &str, pid: i32) -> std::io::Result<bool> {
         Err(rustix::io::Errno::SRCH) => return Ok(false),
         Err(error) => return Err(error.into()),
     };
-    if proc::run_of(pid).is_none_or(|(of, _)| of != run) {
+    let marked = proc::run_of(pid).is_some_and(|(of, _)| of == run);
+    if !marked && !homes.iter().any(|home| home.houses(pid)) {
         return Ok(false);
     }
     match pidfd_send_signal(&pinned, Signal::KILL) {
@@ -217,6 +269,34 @@ fn kill(run: &str, pid: i32) -> std::io::Result<bool> {
         Err(rustix::io::Errno::SRCH) => Ok(false),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Removes what the run made in servers of the user's; returns what is left.
+fn move_out_of(run: &str, tenancies: &[Tenancy]) -> Result<Vec<String>, HarnessError> {
+    if tenancies.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut left = Vec::new();
+    for tenancy in tenancies {
+        match runtime()?.block_on(tenancy.move_out()) {
+            Ok(()) => say(format_args!(
+                "run {run}: removed its keys and tables in {}",
+                tenancy.place()
+            )),
+            Err(what) => left.push(what),
+        }
+    }
+    Ok(left)
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, HarnessError> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|source| HarnessError::System {
+            what: "start a runtime",
+            source,
+        })
 }
 
 /// Deletes the recorded proxies; a server that is gone took them with it.
@@ -227,13 +307,7 @@ fn remove_proxies(
     if proxies.is_empty() {
         return Ok(Vec::new());
     }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|source| HarnessError::System {
-            what: "start a runtime",
-            source,
-        })?;
+    let runtime = runtime::on_this_thread()?;
     let servers: BTreeSet<SocketAddr> = proxies.iter().map(|(api, _)| *api).collect();
     let mut left = Vec::new();
     for api in servers {
@@ -301,14 +375,14 @@ mod tests {
         while !(marked(&ours) && marked(&theirs)) && Instant::now() < deadline {
             std::thread::yield_now();
         }
-        assert_eq!(kill_processes(&run), Vec::<String>::new());
+        assert_eq!(kill_processes(&run, &[]), Vec::<String>::new());
         assert!(!ours.wait().expect("reaped").success());
         assert_eq!(
             theirs.try_wait().expect("ours to ask"),
             None,
             "another run's"
         );
-        assert_eq!(kill(&run, pid(&theirs)).ok(), Some(false));
+        assert_eq!(kill(&run, &[], pid(&theirs)).ok(), Some(false));
         theirs.kill().expect("ours to kill");
         theirs.wait().expect("reaped");
     }

@@ -1,6 +1,7 @@
 //! `fencepost report`: draws a saved run again, from its folder alone.
 //!
-//! Everything is read and drawn before anything is written, so a folder that is no run stays as it is.
+//! Everything is read and drawn before anything is written, so a folder that is no run stays as it is. A run that was
+//! killed, and a recording that was cut short, are drawn as far as they go, and it is said.
 
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -12,8 +13,13 @@ use serde::de::DeserializeOwned;
 
 use crate::cli::{ReportArguments, ReportFormat};
 use crate::error::HarnessError;
+use crate::journal::{self, Found};
 use crate::report::{self, ReportError, plots};
 use crate::run_record::RunRecord;
+use crate::terminal::complain;
+
+/// So many things that the reader of the history forgave are told on the terminal; the report has more.
+const MOST_WARNINGS: usize = 5;
 
 /// Draws what is asked for; 0 whatever the verdict is.
 ///
@@ -78,8 +84,11 @@ fn wanted(arguments: &ReportArguments) -> Result<Wanted, HarnessError> {
     let usage = |message: String| Err(HarnessError::Usage(message));
     if let Some(name) = &arguments.plot {
         if !plots::is_name(name) {
-            let error = ReportError::NoPlot { name: name.clone() };
-            return usage(format!("--plot: no such picture: {error}"));
+            return usage(format!(
+                "--plot: no plot {:?}: {} is right",
+                report::plain(name, 60),
+                plots::names()
+            ));
         }
         let name = name.clone();
         return match arguments.format {
@@ -103,10 +112,9 @@ fn wanted(arguments: &ReportArguments) -> Result<Wanted, HarnessError> {
         Some(ReportFormat::Json) => Document::Json,
         Some(ReportFormat::Junit) => Document::Junit,
         Some(ReportFormat::Svg | ReportFormat::Png) => {
-            let names: Vec<&str> = plots::PLOTS.iter().map(|plot| plot.name).collect();
             return usage(format!(
-                "--format: svg and png are for one picture: --plot {} or finding-1 is right",
-                names.join(", ")
+                "--format: svg and png are for one picture: --plot {} is right",
+                plots::names()
             ));
         }
     };
@@ -130,14 +138,34 @@ impl Saved {
                 folder.display()
             )));
         }
-        let record: RunRecord = read_json(&folder.join("run.json"))?;
-        let history = read_history(&folder.join("history.jsonl"))?;
+        let mut record: RunRecord = read_json(&folder.join("run.json"))?;
+        let recorded = folder.join("history.jsonl");
+        let mut history = if record.has_ended() || recorded.exists() {
+            read_history(&recorded)?
+        } else {
+            // Killed before anything was recorded.
+            History::read(b"").map_err(|error| HarnessError::Internal(error.to_string()))?
+        };
         let verdict = folder.join("verdict.json");
-        let judgement = if verdict.exists() {
+        let judgement: Judgement = if verdict.exists() {
             read_json(&verdict)?
         } else {
             judge(&history, Model::Fencing)
         };
+        if !record.has_ended() {
+            let said = without_end(&record.run);
+            complain(format_args!("{}: {said}", folder.display()));
+            record.troubles.push(said);
+        }
+        let (judged, left) = (judgement.stats.events, history.events);
+        if judged != left {
+            history.warnings.push(format!(
+                "verdict.json was made of {judged} events and history.jsonl has {left}: the verdict stands, the pictures show what is there"
+            ));
+        }
+        for said in history.warnings.iter().take(MOST_WARNINGS) {
+            complain(format_args!("{}: {said}", recorded.display()));
+        }
         Ok(Self {
             record,
             history,
@@ -149,7 +177,7 @@ impl Saved {
         let (run, history, judgement) = (&self.record, &self.history, &self.judgement);
         let made = match wanted {
             Wanted::Everything => Ok(Vec::new()),
-            Wanted::Document(Document::Html) => report::html(run, history, judgement),
+            Wanted::Document(Document::Html) => Ok(report::html(run, history, judgement)),
             Wanted::Document(Document::Markdown) => Ok(report::markdown(run, history, judgement)),
             Wanted::Document(Document::Json) => Ok(self.json()),
             Wanted::Document(Document::Junit) => Ok(report::junit(run, judgement).into_bytes()),
@@ -157,9 +185,9 @@ impl Saved {
             Wanted::Plot(name, Picture::Png) => report::plot_png(name, run, history, judgement),
         };
         made.map_err(|error| match error {
-            ReportError::NoPlot { .. } | ReportError::NoFinding { .. } => {
-                HarnessError::Usage(format!("--plot: {error}"))
-            }
+            ReportError::NoPlot { .. }
+            | ReportError::NoFinding { .. }
+            | ReportError::NoEvents { .. } => HarnessError::Usage(format!("--plot: {error}")),
             error => HarnessError::Internal(format!("failed to render {error}")),
         })
     }
@@ -187,6 +215,26 @@ impl Saved {
     }
 }
 
+/// What is said of a run whose `run.json` has no end. Its journal tells why: a live harness holds it, a killed one has
+/// left it behind, and once everything is undone it is gone.
+fn without_end(run: &str) -> String {
+    // An id that is none names no folder outside of the journals'.
+    let is_id =
+        !run.is_empty() && run.len() <= 64 && run.bytes().all(|b| b.is_ascii_alphanumeric());
+    let found = is_id.then(|| journal::find(&journal::state_folder(), run).ok());
+    match found.flatten() {
+        Some(Found::Alive(_)) => {
+            "the run has not ended: its harness is still at work; this is what was recorded so far"
+                .to_owned()
+        }
+        Some(Found::Orphan(_)) => format!(
+            "the run has no end: its harness was killed; this is what was recorded until then. What it left running is still to be undone: fencepost heal {run}"
+        ),
+        None => "the run has no end: its harness was killed; this is what was recorded until then"
+            .to_owned(),
+    }
+}
+
 fn read_file(path: &Path) -> Result<Vec<u8>, HarnessError> {
     std::fs::read(path).map_err(|source| HarnessError::Input {
         path: path.to_owned(),
@@ -211,11 +259,17 @@ fn read_history(path: &Path) -> Result<History, HarnessError> {
 /// Writes all files of the report into the run's folder and prints their paths.
 fn rewrite(saved: &Saved, folder: &Path) -> Result<u8, HarnessError> {
     let rendered = report::render(&saved.record, &saved.history, &saved.judgement);
-    let incomplete = rendered.as_ref().err().map(|error| {
-        HarnessError::Internal(format!(
+    let incomplete = match &rendered {
+        // What a recording has lost is no failure of ours.
+        Err(error @ ReportError::Incomplete { lost: true, .. }) => {
+            complain(format_args!("not drawn: {error}"));
+            None
+        }
+        Err(error) => Some(HarnessError::Internal(format!(
             "the report is incomplete: failed to render {error}"
-        ))
-    });
+        ))),
+        Ok(_) => None,
+    };
     let mut paths = String::new();
     for artifact in rendered.unwrap_or_else(ReportError::into_artifacts) {
         let path = folder.join(&artifact.path);

@@ -1,21 +1,24 @@
 //! `fencepost run`: the main job.
 
 use std::io::Read;
-use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::time::Duration;
 
 use fencepost_checker::verdict::Verdict;
 use fencepost_workloads::seed::Seed;
-use fencepost_workloads::suite::{BUILT_IN, Count, Fault, Suite, built_in};
+use fencepost_workloads::suite::{BUILT_IN, Count, Fault, Suite, TargetKind, built_in};
 
-use crate::cli::{RunArguments, RunFormat};
+use clap::ValueEnum as _;
+
+use crate::cli::{Ci, RunArguments, RunFormat, TargetName};
 use crate::defects::{Defects, catalogue};
 use crate::error::{EXIT_FAILURE, HarnessError};
 use crate::machine;
+use crate::proxies;
 use crate::report;
 use crate::runner::{self, Interrupts, Order, RunEnd};
+use crate::runtime;
+use crate::targets::{Service, systems};
 use crate::terminal::{complain, print, say};
 
 /// Runs a suite, prints the verdict, and returns its exit status.
@@ -28,25 +31,20 @@ pub fn run(arguments: &RunArguments) -> Result<u8, HarnessError> {
     complain(format_args!("suite {name}, seed {}, {limit}", order.seed.0));
     // One thread: what the pipes say, the conductor hears without a wake-up between threads. What blocks (signals,
     // proxies, the disk) has threads of its own.
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|source| HarnessError::System {
-            what: "start a runtime",
-            source,
-        })?;
+    let runtime = runtime::on_this_thread()?;
     let end = runtime.block_on(async { runner::run(order, Interrupts::listen()).await });
     // Nothing of the run is left; what a broken pipe still holds must not keep the program.
     runtime.shutdown_background();
     let end = end?;
-    match arguments.format {
-        _ if arguments.json => print_json(&end),
-        RunFormat::Text => print(&text(&end)),
-        RunFormat::Github => {
-            let word = format!("fencepost-{:016x}", machine::entropy());
-            print(&report::quoted(&text(&end), &word));
-            print(&report::github_run(&end.record, &end.judgement));
-        }
+    let annotated = arguments.annotate == Some(Ci::Github) || arguments.format == RunFormat::Github;
+    if arguments.json {
+        print_json(&end);
+    } else if annotated {
+        let word = format!("fencepost-{:016x}", machine::entropy());
+        print(&report::quoted(&text(&end), &word));
+        print(&report::github_run(&end.record, &end.judgement));
+    } else {
+        print(&text(&end));
     }
     Ok(status(&end))
 }
@@ -61,7 +59,11 @@ fn status(end: &RunEnd) -> u8 {
 }
 
 fn order(arguments: &RunArguments) -> Result<Order, HarnessError> {
-    let mut suite = suite(&arguments.suite)?;
+    let target = arguments.target.map(|target| match target {
+        TargetName::Local => TargetKind::Local,
+        TargetName::External => TargetKind::External,
+    });
+    let mut suite = suite(&arguments.suite, target)?;
     if let Some(limit) = arguments.time_limit {
         suite.run.time_limit = limit;
     }
@@ -69,11 +71,6 @@ fn order(arguments: &RunArguments) -> Result<Order, HarnessError> {
         suite.run.rate = rate;
     }
     if let Some(clients) = arguments.clients {
-        if !(1..=1000).contains(&clients) {
-            return Err(HarnessError::Usage(format!(
-                "--clients {clients} is out of range: 1 to 1000 is right"
-            )));
-        }
         suite.run.clients = Count(clients);
     }
     if let Some(faults) = &arguments.faults {
@@ -81,7 +78,9 @@ fn order(arguments: &RunArguments) -> Result<Order, HarnessError> {
     }
     suite
         .consistent()
-        .map_err(|(field, message)| HarnessError::Usage(format!("{field}: {message}")))?;
+        .map_err(|misfit| HarnessError::Usage(misfit.to_string()))?;
+    buildable(&suite, &arguments.suite)?;
+    startable(&suite)?;
     let defects = match &arguments.defect {
         Some(name) => Defects::named(name).ok_or_else(|| {
             let known: Vec<_> = catalogue().into_iter().map(|line| line.name).collect();
@@ -99,12 +98,12 @@ fn order(arguments: &RunArguments) -> Result<Order, HarnessError> {
             "worker.command: there is no program {program:?} that can be started: a path, or a name on the PATH, is right"
         )));
     }
-    if let Some(api) = arguments.toxiproxy
-        && let Err(error) = TcpStream::connect_timeout(&api, Duration::from_secs(2))
-    {
-        return Err(HarnessError::Usage(format!(
-            "--toxiproxy {api} does not answer ({error}): the address of a running Toxiproxy's API is right"
-        )));
+    if let Some(api) = arguments.toxiproxy {
+        proxies::look_at(api).map_err(|why| {
+            HarnessError::Usage(format!(
+                "--toxiproxy {api} {why}: the address of a running Toxiproxy's API is right"
+            ))
+        })?;
     }
     let seed = Seed(arguments.seed.unwrap_or_else(|| machine::entropy() >> 32));
     Ok(Order {
@@ -115,19 +114,69 @@ fn order(arguments: &RunArguments) -> Result<Order, HarnessError> {
         out: arguments.out.clone(),
         toxiproxy: arguments.toxiproxy,
         fail_fast: arguments.fail_fast,
+        force: arguments.force,
         keep: arguments.keep,
         progress: !arguments.json,
         command_line: std::env::args().collect(),
     })
 }
 
+/// That this build has the clients of the suite's systems.
+fn buildable(suite: &Suite, name: &str) -> Result<(), HarnessError> {
+    let missing = suite.missing_features();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let (features, plural) = (missing.join(" "), if missing.len() > 1 { "s" } else { "" });
+    let flag = missing.join(",");
+    Err(HarnessError::Usage(format!(
+        "{} needs the feature{plural} {features}: cargo run --release --features {flag} -- run {name}",
+        suite.name.as_str()
+    )))
+}
+
+/// That the suite's servers can be started here; or reached, and logged in to, where they are the user's.
+fn startable(suite: &Suite) -> Result<(), HarnessError> {
+    if suite.target.kind == TargetKind::Local {
+        for service in Service::ALL {
+            (systems::kind_of(suite, service).installed)().map_err(|why| {
+                HarnessError::Usage(format!("{} cannot run here: {why}", suite.name.as_str()))
+            })?;
+        }
+        return Ok(());
+    }
+    let (of_lock, of_resource) = suite.access();
+    for (table, access) in [("lock", of_lock), ("resource", of_resource)] {
+        if let Some(name) = &access.password_env
+            && std::env::var_os(name).is_none()
+        {
+            return Err(HarnessError::Usage(format!(
+                "{table}.password_env: the environment has no {name}: a variable that holds the password is right"
+            )));
+        }
+        if let Some(path) = &access.password_file
+            && let Err(error) = std::fs::File::open(path)
+        {
+            let path = path.display();
+            return Err(HarnessError::Usage(format!(
+                "{table}.password_file: {path}: {error}; a file that holds the password is right"
+            )));
+        }
+    }
+    for service in Service::ALL {
+        systems::external_addresses(suite, service)?;
+    }
+    Ok(())
+}
+
 /// The largest suite that is read, in bytes.
 const LARGEST_SUITE: u64 = 1 << 20;
 
 /// A built-in suite by its name, or a file.
-fn suite(name: &str) -> Result<Suite, HarnessError> {
+fn suite(name: &str, target: Option<TargetKind>) -> Result<Suite, HarnessError> {
     if let Some(suite) = built_in(name) {
-        return Ok(suite.suite());
+        let origin = format!("built-in suite {name}");
+        return Ok(Suite::parse_for(suite.text, &origin, target)?);
     }
     let path = Path::new(name);
     let looks_like_a_file = path.extension().is_some() || name.contains('/');
@@ -152,7 +201,7 @@ fn suite(name: &str) -> Result<Suite, HarnessError> {
             "{name}: larger than {LARGEST_SUITE} bytes: a suite is a small TOML file"
         )));
     }
-    Ok(Suite::parse(&text, name)?)
+    Ok(Suite::parse_for(&text, name, target)?)
 }
 
 /// Those of `faults` whose kind or label is named.
@@ -188,9 +237,17 @@ fn replay(arguments: &RunArguments, seed: Seed) -> String {
         quoted(&arguments.suite),
         format!("--seed {}", seed.0),
     ];
+    words.extend(arguments.force.then(|| "--force".to_owned()));
     let mut flag = |name: &str, value: Option<String>| {
         words.extend(value.map(|value| format!("--{name} {}", quoted(&value))))
     };
+    flag(
+        "target",
+        arguments.target.map(|target| {
+            let name = target.to_possible_value();
+            name.map_or_else(String::new, |name| name.get_name().to_owned())
+        }),
+    );
     flag(
         "time-limit",
         arguments
@@ -339,7 +396,13 @@ mod tests {
         assert_ne!(changed(&["--out", "elsewhere"]).out, plain.out);
         let server = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let api = server.local_addr().expect("an address").to_string();
+        let answering = std::thread::spawn(move || {
+            let (mut client, _) = server.accept().expect("it is asked");
+            let answer = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{\"version\": \"2.12.0\"}";
+            std::io::Write::write_all(&mut client, answer.as_bytes()).expect("sent");
+        });
         assert_ne!(changed(&["--toxiproxy", &api]).toxiproxy, plain.toxiproxy);
+        answering.join().expect("it was asked");
         assert_ne!(
             order(&arguments(&["--seed", "2"])).expect("fine").seed,
             plain.seed
@@ -393,10 +456,6 @@ mod tests {
             (
                 &["--faults", "flood"],
                 "the suite has no \"flood\": it has zombie, pause:worker",
-            ),
-            (
-                &["--clients", "0"],
-                "--clients 0 is out of range: 1 to 1000 is right",
             ),
             (&["--clients", "3"], "workload.locks: 4 locks for 3 clients"),
             (&["no/such.toml"], "no/such.toml: No such file"),

@@ -6,6 +6,7 @@ use tokio::net::TcpListener;
 
 use crate::cli::{ServeArguments, ServiceArguments};
 use crate::error::HarnessError;
+use crate::runtime;
 
 /// `fencepost toxiproxy`
 ///
@@ -75,15 +76,7 @@ fn serving<F>(what: &'static str, listen: SocketAddr, serve: F) -> Result<u8, Ha
 where
     F: AsyncFnOnce(TcpListener) -> Result<(), HarnessError>,
 {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .map_err(|source| HarnessError::System {
-            what: "start a runtime",
-            source,
-        })?;
-    runtime.block_on(async {
+    runtime::on_two_threads()?.block_on(async {
         let listener = TcpListener::bind(listen).await.map_err(|error| {
             HarnessError::node(
                 what,

@@ -3,27 +3,29 @@
 use std::time::Duration;
 
 use fencepost_checker::history::{FaultEvent, FaultOutcome};
-use fencepost_workloads::suite::{Fault, FaultKind, On};
+use fencepost_workloads::suite::{Fault, FaultKind};
 
 use super::nemesis::{Means, event, on_node};
+use super::service::{self, Struck};
 use crate::run_record::PlannedFault;
-use crate::targets::Service;
 
 pub(super) async fn inject(means: &Means, planned: &PlannedFault, fault: &Fault) {
-    let service = if fault.on == Some(On::Lock) {
-        Service::Lock
-    } else {
-        Service::Resource
+    let Struck {
+        node,
+        name,
+        reserved: _reserved,
+    } = match service::pick(means, planned, fault).await {
+        Ok(struck) => struck,
+        Err(why) => {
+            means.skip(event(planned, FaultKind::Kill, Vec::new()), why);
+            return;
+        }
     };
-    let line = event(planned, FaultKind::Kill, vec![service.name().to_owned()]);
-    let Some(_reserved) = means.reserve(&line.on) else {
-        means.skip(line, "something else was being done to it");
-        return;
-    };
+    let line = event(planned, FaultKind::Kill, vec![name]);
     if !means.announce(&line) {
         return;
     }
-    let killed = on_node(means.target.service(service), |node| node.kill()).await;
+    let killed = on_node(means.target.node(node), |node| node.kill()).await;
     let outcome = if killed.is_ok() {
         FaultOutcome::Installed
     } else {
@@ -37,7 +39,7 @@ pub(super) async fn inject(means: &Means, planned: &PlannedFault, fault: &Fault)
     means
         .sleep(means.clock.now() + Duration::from_millis(planned.length_ms))
         .await;
-    let (outcome, evidence) = match means.target.start_again(service).await {
+    let (outcome, evidence) = match means.target.start_again(node).await {
         Ok(evidence) => (outcome, evidence),
         Err(error) => {
             // The receiver is gone only when the run has ended for another reason.

@@ -1,4 +1,5 @@
-//! Faults of one worker's link to one service: hole, lost reply, latency, through the fault proxy's API.
+//! Faults of a link, of a worker to a service or of peers to a leader: hole, lost reply, latency, reset, through the
+//! fault proxy's API.
 //!
 //! The begin line stands where the API call returned, which is when the toxic is in force. That it answered is no
 //! evidence; evidence is a request through the link that fares as the fault says, and the bytes counted meanwhile.
@@ -10,8 +11,10 @@ use fencepost_workloads::suite::{Fault, FaultKind, Link};
 
 use super::nemesis::{Means, Reserved, event, worker_name};
 use super::probe::{Passage, probe};
+use super::service;
 use crate::proxies::{ProxyError, Stream, Toxic};
 use crate::run_record::PlannedFault;
+use crate::targets::{PEERS, Service, Wire, link_of};
 
 /// How long a probe waits before it calls a link silent.
 const SILENCE: Duration = Duration::from_millis(250);
@@ -20,34 +23,47 @@ const BETWEEN_PROBES: Duration = Duration::from_millis(50);
 /// How long a healed link may take until it passes a request again.
 const PASSES_WITHIN: Duration = Duration::from_secs(2);
 
+/// A link that is about to be struck: its proxies, and who is kept from it meanwhile.
+struct Victim<'a> {
+    name: String,
+    wires: Vec<&'a Wire>,
+    /// The node that led when it was struck, if it is a link to a leader.
+    led: Option<usize>,
+    _reserved: Reserved<'a>,
+}
+
 pub(super) async fn inject(means: &Means, planned: &PlannedFault, fault: &Fault) {
-    let service = if fault.link == Some(Link::WorkerResource) {
-        "resource"
-    } else {
-        "lock"
+    let victim = match fault.link {
+        Some(Link::LeaderPeers) => leader_peers(means).await,
+        Some(Link::WorkerResource) => free_link(means, planned, Service::Resource),
+        _ => free_link(means, planned, Service::Lock),
     };
-    let Some((name, _reserved)) = free_link(means, planned, service) else {
-        means.skip(
-            event(planned, fault.kind, Vec::new()),
-            "something was being done to every such link",
-        );
-        return;
+    let victim = match victim {
+        Ok(victim) => victim,
+        Err(why) => {
+            means.skip(event(planned, fault.kind, Vec::new()), why);
+            return;
+        }
     };
-    let line = event(planned, fault.kind, vec![name.clone()]);
+    let line = event(planned, fault.kind, vec![victim.name.clone()]);
     if !means.announce(&line) {
         return;
     }
-    let proxy = format!("fp-{}-{name}", means.run);
     let delay = Duration::from_millis(planned.delay_ms.unwrap_or(0));
     let ends = means.clock.now() + Duration::from_millis(planned.length_ms);
-    if let Err(error) = means.proxies.add(&proxy, toxic(fault.kind, delay)).await {
+    for wire in &victim.wires {
+        let installed = means
+            .proxies
+            .add(&wire.proxy, toxic(fault.kind, delay))
+            .await;
+        let Err(error) = installed else { continue };
         // It may be in force all the same: so it is cleared, and its outcome is unknown.
         means.begin(FaultEvent {
             outcome: Some(FaultOutcome::Unknown),
             evidence: Some(error.to_string()),
             ..line.clone()
         });
-        let cleared = heal(means, &proxy).await;
+        let cleared = heal(means, &victim).await;
         means.end(FaultEvent {
             outcome: Some(FaultOutcome::Unknown),
             evidence: Some(cleared),
@@ -56,9 +72,13 @@ pub(super) async fn inject(means: &Means, planned: &PlannedFault, fault: &Fault)
         return;
     }
     means.begin(line.clone());
-    let evidence = evidence(means, &proxy, fault.kind, delay, ends).await;
+    let evidence = evidence(means, &victim.wires, fault.kind, delay, ends).await;
     means.sleep(ends).await;
-    let healed = heal(means, &proxy).await;
+    let succession = match victim.led {
+        Some(led) => format!("; {}", who_leads(means, led).await),
+        None => String::new(),
+    };
+    let healed = heal(means, &victim).await;
     let outcome = if evidence.is_ok() {
         FaultOutcome::Installed
     } else {
@@ -67,7 +87,7 @@ pub(super) async fn inject(means: &Means, planned: &PlannedFault, fault: &Fault)
     let evidence = evidence.unwrap_or_else(|why| why);
     means.end(FaultEvent {
         outcome: Some(outcome),
-        evidence: Some(format!("{evidence}; {healed}")),
+        evidence: Some(format!("{evidence}{succession}; {healed}")),
         ..line
     });
 }
@@ -77,19 +97,55 @@ pub(super) async fn inject(means: &Means, planned: &PlannedFault, fault: &Fault)
 fn free_link<'a>(
     means: &'a Means,
     planned: &PlannedFault,
-    service: &str,
-) -> Option<(String, Reserved<'a>)> {
-    let drawn = planned.worker? as usize;
+    service: Service,
+) -> Result<Victim<'a>, &'static str> {
+    let drawn = planned.worker.unwrap_or(0) as usize;
     let busy = means.busy_nodes();
-    (0..means.workers).find_map(|step| {
-        let worker = worker_name((drawn + step) % means.workers);
-        if busy.contains(&worker) {
+    let free = (0..means.workers).find_map(|step| {
+        let worker = (drawn + step) % means.workers;
+        if busy.contains(&worker_name(worker)) {
             return None;
         }
-        let name = format!("{worker}-{service}");
+        let name = link_of(worker, service);
         let reserved = means.reserve(std::slice::from_ref(&name))?;
-        Some((name, reserved))
+        Some(Victim {
+            wires: wires(means, &name),
+            name,
+            led: None,
+            _reserved: reserved,
+        })
+    });
+    free.ok_or("something was being done to every such link")
+}
+
+/// The link on which its peers reach the node that leads now.
+async fn leader_peers(means: &Means) -> Result<Victim<'_>, &'static str> {
+    let struck = service::leader(means).await?;
+    let name = format!("{}-{PEERS}", struck.name);
+    Ok(Victim {
+        wires: wires(means, &name),
+        name,
+        led: Some(struck.node),
+        _reserved: struck.reserved,
     })
+}
+
+fn wires<'a>(means: &'a Means, link: &str) -> Vec<&'a Wire> {
+    means
+        .wires
+        .iter()
+        .filter(|wire| wire.link == link)
+        .collect()
+}
+
+/// Whether the others found another leader meanwhile.
+async fn who_leads(means: &Means, led: usize) -> String {
+    let before = means.target.name(led);
+    match means.target.leader().await {
+        Some(now) if now == led => format!("{before} still led at its end"),
+        Some(now) => format!("{} led at its end, {before} before", means.target.name(now)),
+        None => format!("nobody was known to lead at its end, {before} did before"),
+    }
 }
 
 fn toxic(kind: FaultKind, delay: Duration) -> Toxic {
@@ -102,6 +158,10 @@ fn toxic(kind: FaultKind, delay: Duration) -> Toxic {
             ms: u32::try_from(delay.as_millis()).unwrap_or(u32::MAX),
             jitter_ms: 0,
         },
+        FaultKind::Reset => Toxic::ResetPeer {
+            stream: Stream::Up,
+            ms: 0,
+        },
         _ => Toxic::Hole {
             stream: Stream::Both,
         },
@@ -111,14 +171,14 @@ fn toxic(kind: FaultKind, delay: Duration) -> Toxic {
 /// Probes the link until it fares as the fault says, or the fault's time is over, or the run's.
 async fn evidence(
     means: &Means,
-    proxy: &str,
+    wires: &[&Wire],
     kind: FaultKind,
     delay: Duration,
     ends: Duration,
 ) -> Result<String, String> {
     let probing = async {
         loop {
-            let otherwise = match look(means, proxy, kind, delay).await {
+            let otherwise = match look(means, wires, kind, delay).await {
                 Ok(Ok(evidence)) => return Ok(evidence),
                 Ok(Err(otherwise)) => otherwise,
                 Err(error) => error.to_string(),
@@ -135,24 +195,36 @@ async fn evidence(
     }
 }
 
-/// One probe; the inner result says whether it fared as the fault says.
+/// One probe of each proxy, all at once; the inner result says whether they fared as the fault says.
 async fn look(
     means: &Means,
-    proxy: &str,
+    wires: &[&Wire],
     kind: FaultKind,
     delay: Duration,
 ) -> Result<Result<String, String>, ProxyError> {
-    let link = means.proxies.state(proxy).await?.listen;
-    let before = means.proxies.bytes(proxy).await?;
-    let passage = probe(&link, SILENCE + delay).await;
-    let during = means.proxies.bytes(proxy).await?;
-    // `None` where the proxy counts nothing: then the probe alone speaks, and the evidence says so.
-    let counted = before.zip(during).map(|(before, during)| Counted {
-        up: during.up.saturating_sub(before.up),
-        down: during.down.saturating_sub(before.down),
-        answered: during.down_received.saturating_sub(before.down_received),
-    });
-    Ok(judge(kind, delay, passage, counted))
+    let mut before = Vec::new();
+    for wire in wires {
+        before.push(means.proxies.bytes(&wire.proxy).await?);
+    }
+    let mut probes = tokio::task::JoinSet::new();
+    for (part, wire) in wires.iter().enumerate() {
+        let (listen, greeting) = (wire.listen.to_string(), wire.greeting);
+        probes.spawn(async move { (part, probe(&listen, greeting, SILENCE + delay).await) });
+    }
+    let mut passages = probes.join_all().await;
+    passages.sort_by_key(|(part, _)| *part);
+    let mut seen = Vec::new();
+    for ((wire, before), (_, passage)) in wires.iter().zip(before).zip(passages) {
+        let during = means.proxies.bytes(&wire.proxy).await?;
+        // `None` where the proxy counts nothing: then the probe alone speaks, and the evidence says so.
+        let counted = before.zip(during).map(|(before, during)| Counted {
+            up: during.up.saturating_sub(before.up),
+            down: during.down.saturating_sub(before.down),
+            answered: during.down_received.saturating_sub(before.down_received),
+        });
+        seen.push((passage, counted));
+    }
+    Ok(judge(kind, delay, &seen))
 }
 
 /// Bytes counted by the proxy while a probe was under way.
@@ -166,59 +238,106 @@ struct Counted {
     answered: u64,
 }
 
-/// Whether what was seen is what the fault does, in words either way.
+/// Whether what was seen on all proxies of a link is what the fault does, in words either way. One at least must show
+/// it; of the others, those that lead to a node that is down or stopped show nothing, and none may show the contrary.
 fn judge(
+    kind: FaultKind,
+    delay: Duration,
+    seen: &[(Passage, Option<Counted>)],
+) -> Result<String, String> {
+    let judged: Vec<_> = seen
+        .iter()
+        .map(|&(passage, counted)| judge_one(kind, delay, passage, counted))
+        .collect();
+    let words = |wanted: fn(&Sight) -> bool| {
+        let words: Vec<&str> = judged
+            .iter()
+            .filter(|(sight, _)| wanted(sight))
+            .map(|(_, words)| words.as_str())
+            .collect();
+        words.join(", and ")
+    };
+    let shows = |wanted: Sight| judged.iter().any(|(sight, _)| *sight == wanted);
+    if shows(Sight::Proof) && !shows(Sight::Contrary) {
+        Ok(words(|sight| *sight == Sight::Proof))
+    } else {
+        Err(words(|sight| *sight != Sight::Proof))
+    }
+}
+
+/// What one proxy showed of a fault.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Sight {
+    /// It does what it says.
+    Proof,
+    /// Nothing either way.
+    Nothing,
+    /// It does not.
+    Contrary,
+}
+
+fn judge_one(
     kind: FaultKind,
     delay: Duration,
     passage: Passage,
     counted: Option<Counted>,
-) -> Result<String, String> {
+) -> (Sight, String) {
     let bytes = counted.map_or("the proxy counts no bytes".to_owned(), |counted| {
         let Counted { up, down, answered } = counted;
         format!("meanwhile {up} bytes reached the service, it sent {answered}, {down} came back")
     });
     let counts = |fits: fn(Counted) -> bool| counted.is_none_or(fits);
+    let silent = format!("a probe got no answer in {SILENCE:?}; {bytes}");
+    let saw = format!("a probe saw {passage:?}; {bytes}");
     match (kind, passage) {
         (FaultKind::Hole, Passage::Silent) if counts(|c| c.up == 0 && c.down == 0) => {
-            Ok(format!("a probe got no answer in {SILENCE:?}; {bytes}"))
+            (Sight::Proof, silent)
         }
         // That the service did answer tells a lost reply from a service that is stopped.
         (FaultKind::LostReply, Passage::Silent)
             if counts(|c| c.up > 0 && c.answered > 0 && c.down == 0) =>
         {
-            Ok(format!("a probe got no answer in {SILENCE:?}; {bytes}"))
+            (Sight::Proof, silent)
         }
-        (FaultKind::Latency, Passage::Answered(after)) if after >= delay => Ok(format!(
-            "a probe was answered after {:.1} ms with {} ms added",
-            after.as_secs_f64() * 1e3,
-            delay.as_millis()
-        )),
-        (_, other) => Err(format!("a probe saw {other:?}; {bytes}")),
+        (FaultKind::Latency, Passage::Answered(after)) if after >= delay => (
+            Sight::Proof,
+            format!(
+                "a probe was answered after {:.1} ms with {} ms added",
+                after.as_secs_f64() * 1e3,
+                delay.as_millis()
+            ),
+        ),
+        (FaultKind::Reset, Passage::Closed) if counts(|c| c.down == 0) => (
+            Sight::Proof,
+            format!("a probe's connection was closed without an answer; {bytes}"),
+        ),
+        (_, Passage::Answered(_)) => (Sight::Contrary, saw),
+        (FaultKind::Hole, _) if !counts(|c| c.up == 0 && c.down == 0) => (Sight::Contrary, saw),
+        (FaultKind::LostReply, _) if !counts(|c| c.down == 0) => (Sight::Contrary, saw),
+        _ => (Sight::Nothing, saw),
     }
 }
 
 /// Clears the link and waits until it passes a request, as far as its service is up.
-async fn heal(means: &Means, proxy: &str) -> String {
-    let link = match means.proxies.clear(proxy).await {
-        Ok(_) => means.proxies.state(proxy).await.map(|state| state.listen),
-        Err(error) => Err(error),
-    };
-    let link = match link {
-        Ok(link) => link,
-        Err(error) => {
-            let _ = means
-                .trouble
-                .send(format!("{proxy} could not be healed: {error}"));
+async fn heal(means: &Means, victim: &Victim<'_>) -> String {
+    for wire in &victim.wires {
+        if let Err(error) = means.proxies.clear(&wire.proxy).await {
+            let (proxy, trouble) = (&wire.proxy, &means.trouble);
+            let _ = trouble.send(format!("{proxy} could not be healed: {error}"));
             return error.to_string();
         }
-    };
+    }
     let deadline = means.clock.now() + PASSES_WITHIN;
     while means.clock.now() < deadline {
-        if let Passage::Answered(after) = probe(&link, SILENCE).await {
-            return format!(
-                "healed: a probe was answered after {:.1} ms",
-                after.as_secs_f64() * 1e3
-            );
+        for wire in &victim.wires {
+            // Made anew, it may listen elsewhere only where the server chose the port; ours are chosen by us.
+            let listen = wire.listen.to_string();
+            if let Passage::Answered(after) = probe(&listen, wire.greeting, SILENCE).await {
+                return format!(
+                    "healed: a probe was answered after {:.1} ms",
+                    after.as_secs_f64() * 1e3
+                );
+            }
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -264,6 +383,10 @@ mod tests {
                 false,
             ),
             (FaultKind::LostReply, early, counted(90, 200, 200), false),
+            (FaultKind::Reset, Passage::Closed, counted(0, 0, 0), true),
+            (FaultKind::Reset, Passage::Closed, counted(9, 9, 9), false),
+            (FaultKind::Reset, Passage::Silent, counted(0, 0, 0), false),
+            (FaultKind::Reset, early, counted(90, 200, 200), false),
             (FaultKind::Latency, late, counted(90, 200, 200), true),
             (FaultKind::Latency, early, counted(90, 200, 200), false),
             (
@@ -273,7 +396,7 @@ mod tests {
                 false,
             ),
         ] {
-            let judged = judge(kind, DELAY, passage, bytes);
+            let judged = judge(kind, DELAY, &[(passage, bytes)]);
             assert_eq!(
                 judged.is_ok(),
                 proves,
@@ -283,8 +406,29 @@ mod tests {
     }
 
     #[test]
+    fn of_several_proxies_one_must_show_the_fault_and_none_the_contrary() {
+        let cut = (Passage::Silent, counted(0, 0, 0));
+        let down = (Passage::Closed, counted(0, 0, 0));
+        let whole = (
+            Passage::Answered(Duration::from_millis(1)),
+            counted(90, 200, 200),
+        );
+        let leaks = (Passage::Closed, counted(0, 0, 40));
+        for (seen, proves) in [
+            ([cut, cut, cut], true),
+            ([cut, down, cut], true),
+            ([down, down, down], false),
+            ([cut, cut, whole], false),
+            ([cut, cut, leaks], false),
+        ] {
+            let judged = judge(FaultKind::Hole, DELAY, &seen);
+            assert_eq!(judged.is_ok(), proves, "{seen:?}: {judged:?}");
+        }
+    }
+
+    #[test]
     fn a_proxy_that_counts_nothing_is_said_to_count_nothing() {
-        let evidence = judge(FaultKind::Hole, DELAY, Passage::Silent, None).expect("silence");
+        let evidence = judge(FaultKind::Hole, DELAY, &[(Passage::Silent, None)]).expect("silence");
         assert!(evidence.contains("counts no bytes"), "{evidence}");
     }
 }

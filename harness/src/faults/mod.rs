@@ -6,8 +6,9 @@
 //! | `nemesis.rs` | carries the plan out; what each fault needs to do so |
 //! | `zombie.rs` | the adversary's own: stop the holder, let its successor write, let it go |
 //! | `pause.rs` | SIGSTOP and SIGCONT |
-//! | `link.rs` | hole, lost reply, latency |
+//! | `link.rs` | hole, lost reply, latency, reset |
 //! | `kill.rs` | SIGKILL and a restart on the same data |
+//! | `service.rs` | which node of a service is struck |
 //! | `probe.rs` | a request through a link, as evidence |
 //!
 //! Every fault that begins writes two lines into the history; one that is skipped writes one. The begin line stands where the fault is in force; the outcome
@@ -19,7 +20,9 @@ mod nemesis;
 mod pause;
 mod plan;
 mod probe;
+mod service;
 mod zombie;
 
 pub use nemesis::{Means, Nemesis};
 pub use plan::{labels, plan};
+pub use probe::{Greeting, Passage, probe};

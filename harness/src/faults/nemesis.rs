@@ -17,7 +17,7 @@ use crate::run_record::PlannedFault;
 use crate::runner::conductor::{Message, Wish};
 use crate::runner::recorder::Recorder;
 use crate::runner::tally::Tally;
-use crate::targets::{LocalTarget, SharedNode};
+use crate::targets::{LocalTarget, SharedNode, Wire};
 
 /// What faults need to be done, and to be seen to be done. Shared by all of them.
 pub struct Means {
@@ -31,6 +31,8 @@ pub struct Means {
     pub target: Arc<LocalTarget>,
     /// The fault proxy.
     pub proxies: Proxies,
+    /// Every link and its proxies.
+    pub wires: Arc<[Wire]>,
     /// To the conductor.
     pub conductor: mpsc::UnboundedSender<Message>,
     /// True once everything is to end.
@@ -88,9 +90,10 @@ impl Nemesis {
                 match fault.kind {
                     FaultKind::Zombie => zombie::inject(&means, &planned).await,
                     FaultKind::Pause => pause::inject(&means, &planned, &fault).await,
-                    FaultKind::Hole | FaultKind::LostReply | FaultKind::Latency => {
-                        link::inject(&means, &planned, &fault).await
-                    }
+                    FaultKind::Hole
+                    | FaultKind::LostReply
+                    | FaultKind::Latency
+                    | FaultKind::Reset => link::inject(&means, &planned, &fault).await,
                     FaultKind::Kill => kill::inject(&means, &planned, &fault).await,
                 }
             });

@@ -8,10 +8,11 @@ use fencepost_workloads::suite::{Fault, FaultKind, On};
 use tokio::sync::oneshot;
 
 use super::nemesis::{Means, Reserved, event, on_node, worker_name};
+use super::service;
 use super::zombie::take_holder;
 use crate::run_record::PlannedFault;
 use crate::runner::conductor::Wish;
-use crate::targets::{Service, SharedNode};
+use crate::targets::SharedNode;
 
 /// What is about to be stopped.
 struct Victim<'a> {
@@ -23,19 +24,27 @@ struct Victim<'a> {
 }
 
 pub(super) async fn inject(means: &Means, planned: &PlannedFault, fault: &Fault) {
+    let busy = "something else was being done to every node that would do";
     let victim = match fault.on {
-        Some(On::Lock) => service(means, Service::Lock),
-        Some(On::Resource) => service(means, Service::Resource),
-        Some(On::Holder) => holder(means).await,
-        _ => worker(means, planned, fault).await,
+        Some(On::Lock | On::Resource | On::Leader) => service::pick(means, planned, fault)
+            .await
+            .map(|struck| Victim {
+                node: means.target.node(struck.node),
+                name: struck.name,
+                worker: None,
+                _reserved: struck.reserved,
+            }),
+        Some(On::Holder) => holder(means)
+            .await
+            .ok_or("no holder with a rival on another worker within 2 s"),
+        _ => worker(means, planned, fault).await.ok_or(busy),
     };
-    let Some(victim) = victim else {
-        let why = match fault.on {
-            Some(On::Holder) => "no holder with a rival on another worker within 2 s",
-            _ => "something else was being done to every node that would do",
-        };
-        means.skip(event(planned, FaultKind::Pause, Vec::new()), why);
-        return;
+    let victim = match victim {
+        Ok(victim) => victim,
+        Err(why) => {
+            means.skip(event(planned, FaultKind::Pause, Vec::new()), why);
+            return;
+        }
     };
     let line = event(planned, FaultKind::Pause, vec![victim.name.clone()]);
     if !means.announce(&line) {
@@ -77,17 +86,6 @@ impl Victim<'_> {
             means.wish(Wish::LetGo { worker, aim: None });
         }
     }
-}
-
-fn service(means: &Means, service: Service) -> Option<Victim<'_>> {
-    let name = service.name().to_owned();
-    let reserved = means.reserve(std::slice::from_ref(&name))?;
-    Some(Victim {
-        node: means.target.service(service),
-        name,
-        worker: None,
-        _reserved: reserved,
-    })
 }
 
 async fn holder(means: &Means) -> Option<Victim<'_>> {

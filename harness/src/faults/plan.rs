@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use fencepost_workloads::seed::Seed;
-use fencepost_workloads::suite::{Fault, FaultKind, On, Suite};
+use fencepost_workloads::suite::{Fault, FaultKind, Link, On, Suite};
 use rand::{Rng, RngExt};
 
 use crate::run_record::PlannedFault;
+use crate::targets::Service;
+use crate::targets::systems::kind_of;
 
 /// The jitter of `every`, as a share of it either way.
 const JITTER: f64 = 0.2;
@@ -64,6 +66,7 @@ fn occurrences(suite: &Suite, position: usize, seed: Seed) -> Vec<PlannedFault> 
             at_ms: millis(at),
             length_ms: millis(fault.length.draw(&mut stream)),
             worker: worker(suite, fault, &mut stream),
+            node: node(suite, fault, &mut stream),
             delay_ms: fault.delay.map(|delay| millis(delay.draw(&mut stream))),
         });
     }
@@ -76,11 +79,24 @@ fn worker(suite: &Suite, fault: &Fault, stream: &mut impl Rng) -> Option<u32> {
     match (fault.kind, &fault.on) {
         (FaultKind::Pause, Some(On::Node(number))) => Some(number - 1),
         (FaultKind::Pause, Some(On::Worker))
-        | (FaultKind::Hole | FaultKind::LostReply | FaultKind::Latency, _) => {
+        | (FaultKind::Hole | FaultKind::LostReply | FaultKind::Latency | FaultKind::Reset, _)
+            if fault.link != Some(Link::LeaderPeers) =>
+        {
             Some(stream.random_range(0..workers))
         }
         _ => None,
     }
+}
+
+/// The node of a service that the fault strikes, where there are several to draw from.
+fn node(suite: &Suite, fault: &Fault, stream: &mut impl Rng) -> Option<u32> {
+    let service = match fault.on {
+        Some(On::Lock) => Service::Lock,
+        Some(On::Resource) => Service::Resource,
+        _ => return None,
+    };
+    let nodes = kind_of(suite, service).nodes;
+    (nodes > 1).then(|| stream.random_range(0..nodes))
 }
 
 fn millis(duration: Duration) -> u64 {

@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 use super::nemesis::{Means, Reserved, event, on_node, worker_name};
 use crate::run_record::PlannedFault;
 use crate::runner::conductor::{Held, SeenWrite, Wish};
-use crate::targets::Service;
+use crate::targets::{Service, link_of};
 
 /// How long before a holder is looked for again.
 const BETWEEN_TRIES: Duration = Duration::from_millis(20);
@@ -88,7 +88,7 @@ async fn take_and_reserve(means: &Means) -> Option<(Held, Reserved<'_>)> {
     while means.clock.now() < deadline {
         let held = take_holder(means).await?;
         let name = worker_name(held.worker);
-        let links = Service::ALL.map(|service| format!("{name}-{}", service.name()));
+        let links = Service::ALL.map(|service| link_of(held.worker, service));
         if let Some(reserved) = means.reserve(&[&[name][..], &links].concat()) {
             return Some((held, reserved));
         }

@@ -13,7 +13,8 @@
 //! variables out of the environment before any thread starts, and [`Proxies::connect`] refuses where one is left that
 //! would lead it astray.
 //!
-//! `driver` does the work on the thread, `lane` hands it over, `wire` is what Toxiproxy's JSON looks like.
+//! `driver` does the work on the thread, `lane` hands it over, `wire` is what Toxiproxy's JSON looks like,
+//! `look` asks an address once, before anything depends on it.
 
 #![allow(
     dead_code,
@@ -22,6 +23,7 @@
 
 mod driver;
 mod lane;
+mod look;
 #[cfg(test)]
 mod tests;
 mod toxic;
@@ -34,11 +36,14 @@ use std::time::Duration;
 
 use driver::Driver;
 use lane::Lane;
+pub use look::look_at;
 pub use toxic::{Stream, Toxic};
 pub use wire::{Bytes, ProxyState};
 
 /// How long a call may take, queueing behind other calls included.
 const DEADLINE: Duration = Duration::from_secs(5);
+/// How long a server may take that is asked for the first time: who is silent then is none.
+const FIRST_ANSWER: Duration = Duration::from_millis(2_500);
 /// How long healing may take: a wedged real server costs some timeouts before the proxy is made anew.
 const HEALING: Duration = Duration::from_secs(12);
 
@@ -146,7 +151,11 @@ impl Proxies {
             lane,
             deadline,
         };
-        proxies.version().await?;
+        let name = api.to_string();
+        let within = deadline.min(FIRST_ANSWER);
+        proxies
+            .call(&name, "ask for the version", within, Driver::version)
+            .await?;
         Ok(proxies)
     }
 

@@ -69,6 +69,14 @@ pub(super) fn refusal(status: u16, body: &str) -> Cause {
     Cause::Refused { status, message }
 }
 
+/// The beginning of what a stranger said, fit for a line.
+pub(super) fn quoted(text: &str) -> String {
+    const SHOWN: usize = 120;
+    let short: String = text.chars().take(SHOWN).collect();
+    let more = if short.len() < text.len() { " ..." } else { "" };
+    format!("{short:?}{more}")
+}
+
 /// The version in the answer of `GET /version`; servers before 2.5 answered in plain text.
 pub(super) fn version(body: &str) -> Result<String, Cause> {
     #[derive(Deserialize)]
@@ -84,7 +92,7 @@ pub(super) fn version(body: &str) -> Result<String, Cause> {
     if plain {
         Ok(text.to_owned())
     } else {
-        Err(Cause::Unreadable(format!("version {text:?}")))
+        Err(Cause::Unreadable(format!("version {}", quoted(text))))
     }
 }
 

@@ -9,6 +9,7 @@ use fencepost_checker::history::{FaultOutcome, FaultWindow, History, Name};
 use super::belief::end_of;
 use super::frame::Axis;
 use super::palette::{self, Colour, GRID, SOFT_INK};
+use super::plain::counted;
 use super::scene::{Anchor, Area, Scene, at, fitted};
 use crate::run_record::RunRecord;
 
@@ -53,6 +54,22 @@ pub fn bands(history: &History) -> Vec<Band<'_>> {
             certain: window.outcome == FaultOutcome::Installed,
         })
         .collect()
+}
+
+/// What is said of the faults that were never in force, if there are any.
+#[must_use]
+pub fn skipped(history: &History) -> Option<String> {
+    let skipped = history
+        .faults
+        .iter()
+        .filter(|window| window.outcome == FaultOutcome::Skipped)
+        .count() as u64;
+    (skipped > 0).then(|| {
+        format!(
+            "{} skipped, never in force and not drawn.",
+            counted(skipped, "fault") + if skipped == 1 { " was" } else { " were" }
+        )
+    })
 }
 
 impl Band<'_> {
@@ -185,7 +202,11 @@ pub fn shade<'a>(
             continue;
         }
         *last = (from, to);
-        let alpha = if band.certain { alpha } else { alpha / 2.0 };
+        let alpha = if band.certain {
+            alpha
+        } else {
+            alpha * palette::DOUBT
+        };
         scene.shade(
             Area::new(from, area.top, to, area.bottom),
             band.colour(),
@@ -280,5 +301,10 @@ mod tests {
             })
             .collect();
         assert_eq!(bands, [("pause", 10, 50, true), ("hole", 40, 50, false)]);
+        assert_eq!(
+            skipped(&history).as_deref(),
+            Some("1 fault was skipped, never in force and not drawn.")
+        );
+        assert_eq!(skipped(&Recording::default().history()), None);
     }
 }

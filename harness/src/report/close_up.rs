@@ -8,7 +8,9 @@ use super::bands::{Band, hatch_stopped, shade, worker_of};
 use super::belief::Belief;
 use super::callouts::{Callout, arranged};
 use super::frame::{Axis, RIGHT, Unit, time_grid};
-use super::palette::{self, Answer, INK, LANE, SOFT_INK, VIOLATION, is_write};
+use super::palette::{
+    self, Answer, INK, LANE, SHADE_OF_ALL, SHADE_OF_LANE, SOFT_INK, VIOLATION, is_write,
+};
 use super::plain::{lasting, plain};
 use super::scene::{Anchor, Area, Mark, Point, Scene, at, fitted, text_area};
 use super::sentence::sentence;
@@ -93,23 +95,41 @@ impl CloseUp<'_> {
         for area in areas.iter().step_by(2) {
             scene.fill(*area, LANE);
         }
-        shade(scene, &self.axis, common.iter(), plot, 0.16);
+        shade(scene, &self.axis, common.iter(), plot, SHADE_OF_ALL);
         for (&client, area) in self.story.clients.iter().zip(&areas) {
             let own = self
                 .bands
                 .iter()
                 .filter(|band| band.strikes(client, self.run, self.history));
-            shade(scene, &self.axis, own, *area, 0.26);
+            shade(scene, &self.axis, own, *area, SHADE_OF_LANE);
         }
         time_grid(scene, &self.axis, unit_of(self.story), plot);
+        let meanwhile = self.meanwhile();
         for ((&client, area), callouts) in self.story.clients.iter().zip(&areas).zip(&callouts) {
-            self.draw_lane(scene, client, *area, callouts);
+            self.draw_lane(scene, client, *area, callouts, &meanwhile);
         }
         scene.outline(plot, SOFT_INK, 1);
         y
     }
 
-    fn draw_lane(&self, scene: &mut Scene, client: Name, lane: Area, callouts: &[Callout]) {
+    /// The operations within the axis: looked for once for all lanes, because a history may hold millions.
+    fn meanwhile(&self) -> Vec<usize> {
+        let operations = &self.history.operations;
+        let inside = |&position: &usize| {
+            let time = moment(&operations[position]);
+            self.axis.from <= time && time <= self.axis.to
+        };
+        (0..operations.len()).filter(inside).collect()
+    }
+
+    fn draw_lane(
+        &self,
+        scene: &mut Scene,
+        client: Name,
+        lane: Area,
+        callouts: &[Callout],
+        meanwhile: &[usize],
+    ) {
         let bar = Area::new(LEFT, lane.bottom - FOOT - BAR, RIGHT, lane.bottom - FOOT);
         let name = self.history.names.text(client);
         scene.text(
@@ -140,7 +160,7 @@ impl CloseUp<'_> {
                 1,
             );
         }
-        self.draw_marks(scene, client, bar);
+        self.draw_marks(scene, client, bar, meanwhile);
         for callout in callouts {
             let y = bar.top - 12.0 - ROW * callout.row as f64;
             scene.label(
@@ -282,19 +302,16 @@ impl CloseUp<'_> {
     }
 
     /// All writes of the window, and whatever else the story tells, on the client's bar.
-    fn draw_marks(&self, scene: &mut Scene, client: Name, bar: Area) {
+    fn draw_marks(&self, scene: &mut Scene, client: Name, bar: Area, meanwhile: &[usize]) {
         let y = bar.bottom - 12.0;
         let mut last = f64::NEG_INFINITY;
-        for (position, operation) in self.history.operations.iter().enumerate() {
+        for &position in meanwhile {
+            let operation = &self.history.operations[position];
             let told = self.story.tells(position);
             let time = moment(operation);
             let other = is_write(operation)
                 && (operation.lock.is_none() || operation.lock == self.story.lock);
-            if operation.client != client
-                || !(told || other)
-                || time < self.axis.from
-                || time > self.axis.to
-            {
+            if operation.client != client || !(told || other) {
                 continue;
             }
             let centre = at(self.axis.x(time), y);

@@ -15,8 +15,10 @@ use super::{Artifact, ReportError, paint};
 
 /// At most so many findings have files of their own: the first of each rule.
 const MOST_FILES: usize = 6;
-/// At most so many findings have a picture in the page.
-const MOST_INLAYS: usize = 12;
+/// At most so many findings have a picture in the page ...
+const MOST_INLAYS: usize = 60;
+/// ... and no more than fit into so many bytes: the page stays under 5 MB.
+const MOST_INLAID: usize = 1_500_000;
 
 /// A picture that a report is to have.
 pub struct Wanted {
@@ -79,6 +81,39 @@ fn pictured(judgement: &Judgement) -> Vec<usize> {
         .collect()
 }
 
+/// Why a picture is missing.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Failure {
+    /// Picture and reason, in one line.
+    pub line: String,
+    /// The recording has lost what the picture is of: nothing can draw it any more.
+    pub lost: bool,
+}
+
+impl Failure {
+    fn of(wanted: &Wanted, error: &ReportError) -> Self {
+        Self {
+            line: format!("plots/{}: {error}", wanted.name),
+            lost: matches!(error, ReportError::NoEvents { .. }),
+        }
+    }
+}
+
+/// Leaves out close-ups of findings that would make the page too large; the last ones go first.
+#[must_use]
+pub fn that_fit(inlays: Vec<Inlay>) -> Vec<Inlay> {
+    let mut room = MOST_INLAID;
+    let mut fits = |inlay: &Inlay| {
+        if !inlay.name.starts_with("finding-") {
+            return true;
+        }
+        // Once one found no room, none after it does: what is left out is the end of the list.
+        room = room.saturating_sub(inlay.svg.len());
+        room > 0
+    };
+    inlays.into_iter().filter(|inlay| fits(inlay)).collect()
+}
+
 /// A picture, painted for all its places.
 pub struct Drawing {
     /// For the page.
@@ -89,9 +124,26 @@ pub struct Drawing {
     pub files: Vec<Artifact>,
 }
 
-/// Each picture, or why there is none. They are painted side by side, because bitmaps are slow to compress.
+/// Each picture for all its places, or why there is none.
 #[must_use]
-pub fn drawn(source: &Source<'_>, wanted: &[Wanted]) -> Vec<Result<Drawing, String>> {
+pub fn drawn(source: &Source<'_>, wanted: &[Wanted]) -> Vec<Result<Drawing, Failure>> {
+    side_by_side(source, wanted, |wanted| drawing(source, wanted))
+}
+
+/// Each picture for the page alone, or why there is none.
+#[must_use]
+pub fn inlays(source: &Source<'_>, wanted: &[Wanted]) -> Vec<Result<Inlay, Failure>> {
+    side_by_side(source, wanted, |wanted| {
+        inlay(wanted, &scene_of(&wanted.name, source)?)
+    })
+}
+
+/// Pictures are painted side by side, because bitmaps are slow to compress.
+fn side_by_side<T: Send>(
+    source: &Source<'_>,
+    wanted: &[Wanted],
+    draw: impl Fn(&Wanted) -> Result<T, ReportError> + Sync,
+) -> Vec<Result<T, Failure>> {
     // Derived once, before all of them ask for it at the same time.
     let _ = source.beliefs();
     let painters = std::thread::available_parallelism().map_or(1, |cores| cores.get().min(4));
@@ -103,12 +155,11 @@ pub fn drawn(source: &Source<'_>, wanted: &[Wanted]) -> Vec<Result<Drawing, Stri
             let Some(wanted) = wanted.get(place) else {
                 return painted;
             };
-            let drawing =
-                drawing(source, wanted).map_err(|error| format!("plots/{}: {error}", wanted.name));
+            let drawing = draw(wanted).map_err(|error| Failure::of(wanted, &error));
             painted.push((place, drawing));
         }
     };
-    let mut painted: Vec<(usize, Result<Drawing, String>)> = std::thread::scope(|scope| {
+    let mut painted: Vec<(usize, Result<T, Failure>)> = std::thread::scope(|scope| {
         let others: Vec<_> = (1..painters).map(|_| scope.spawn(paint_some)).collect();
         let mut painted = paint_some();
         for other in others {
@@ -123,12 +174,16 @@ pub fn drawn(source: &Source<'_>, wanted: &[Wanted]) -> Vec<Result<Drawing, Stri
     painted.into_iter().map(|(_, drawing)| drawing).collect()
 }
 
+fn inlay(wanted: &Wanted, scene: &Scene) -> Result<Inlay, ReportError> {
+    Ok(Inlay {
+        name: wanted.name.clone(),
+        svg: paint::inline(scene)?,
+    })
+}
+
 fn drawing(source: &Source<'_>, wanted: &Wanted) -> Result<Drawing, ReportError> {
     let scene = scene_of(&wanted.name, source)?;
-    let inlay = Inlay {
-        name: wanted.name.clone(),
-        svg: paint::inline(&scene)?,
-    };
+    let inlay = inlay(wanted, &scene)?;
     let file = |kind: &str, bytes: Vec<u8>| Artifact {
         path: format!("plots/{}.{kind}", wanted.name),
         bytes,
@@ -185,7 +240,7 @@ mod tests {
 
     #[test]
     fn more_findings_are_in_the_page_than_have_files() {
-        let wanted = wanted(&judgement(vec![stale_write_accepted(); 20]));
+        let wanted = wanted(&judgement(vec![stale_write_accepted(); 2 * MOST_INLAYS]));
         assert_eq!(wanted.len(), MOST_INLAYS + PLOTS.len());
         let filed: Vec<&str> = wanted
             .iter()
@@ -194,5 +249,21 @@ mod tests {
             .collect();
         assert_eq!(filed.len(), 1 + PLOTS.len());
         assert_eq!(filed[0], "finding-1");
+    }
+
+    #[test]
+    fn close_ups_that_would_make_the_page_too_large_are_left_out_from_the_end() {
+        let inlay = |name: &str, size: usize| Inlay {
+            name: name.to_owned(),
+            svg: "x".repeat(size),
+        };
+        let kept = that_fit(vec![
+            inlay("finding-1", MOST_INLAID / 2),
+            inlay("finding-2", MOST_INLAID),
+            inlay("finding-3", 1),
+            inlay("marks", MOST_INLAID),
+        ]);
+        let names: Vec<&str> = kept.iter().map(|inlay| inlay.name.as_str()).collect();
+        assert_eq!(names, ["finding-1", "marks"]);
     }
 }

@@ -113,6 +113,7 @@ mod tests {
     #[test]
     fn plan_outcome_and_evidence_stand_side_by_side_and_what_never_began_is_there() {
         let planned = |id| PlannedFault {
+            node: None,
             id,
             label: "pause:worker".to_owned(),
             at_ms: 1_500,

@@ -4,6 +4,7 @@
 
 use super::bands::Band;
 use super::palette::{self, Colour, GRID, INK, SOFT_INK};
+use super::plain::counted;
 use super::scene::{Anchor, Area, Mark, Scene, at, text_area};
 
 /// The width of every picture, in pixels.
@@ -171,11 +172,14 @@ pub enum Sign {
     Hatch(Colour),
     /// A band.
     Shade(Colour),
+    /// A band of which nobody knows whether it was there, as it stands in a row above a plot and as it shades.
+    Doubt,
     /// A ring around a mark.
     Ring(Colour),
 }
 
-/// The bands of a legend: one for each kind of fault that is there.
+/// The bands of a legend: one for each kind of fault that is there, then how those without evidence are drawn and how
+/// many they are.
 #[must_use]
 pub fn band_entries(bands: &[Band<'_>]) -> Vec<(Sign, String)> {
     let mut entries: Vec<(Sign, String)> = Vec::new();
@@ -188,6 +192,11 @@ pub fn band_entries(bands: &[Band<'_>]) -> Vec<(Sign, String)> {
         if !entries.iter().any(|(_, other)| *other == words) {
             entries.push((Sign::Shade(palette::fault(kind)), words));
         }
+    }
+    let doubtful = bands.iter().filter(|band| !band.certain).count() as u64;
+    if doubtful > 0 {
+        let words = format!("without evidence: {}", counted(doubtful, "fault"));
+        entries.push((Sign::Doubt, words));
     }
     entries
 }
@@ -251,6 +260,10 @@ fn draw_sign(scene: &mut Scene, sign: &Sign, area: Area) {
                 *colour,
             );
         }
+        Sign::Doubt => {
+            scene.fill(area, SOFT_INK.tint(0.3 * palette::DOUBT));
+            scene.outline(area, SOFT_INK, 1);
+        }
         Sign::Ring(colour) => scene.ring(centre, 7, *colour, 3),
     }
 }
@@ -287,7 +300,27 @@ pub fn wrapped(text: &str, size: f64, room: f64) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::bands::bands;
+    use super::super::sample::Recording;
     use super::*;
+
+    #[test]
+    fn the_legend_says_how_a_fault_without_evidence_is_drawn_only_where_there_is_one() {
+        let words = |outcome: &str| -> Vec<String> {
+            let mut recording = Recording::default();
+            recording
+                .fault(1, "pause", &["w1"], 10, Some(20), "installed")
+                .fault(2, "pause", &["w2"], 30, Some(40), outcome);
+            let history = recording.history();
+            let entries = band_entries(&bands(&history));
+            entries.into_iter().map(|(_, words)| words).collect()
+        };
+        assert_eq!(words("installed"), ["pause: stopped (SIGSTOP)"]);
+        assert_eq!(
+            words("unknown"),
+            ["pause: stopped (SIGSTOP)", "without evidence: 1 fault"]
+        );
+    }
 
     #[test]
     fn ticks_are_round_and_inside() {

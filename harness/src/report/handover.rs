@@ -11,34 +11,44 @@ use super::panel::Panel;
 use super::plain::{counted, grouped, lasting, plain};
 use super::scale::LinearScale;
 use super::scene::{Anchor, Area, Mark, Scene, Shape, at};
-use super::successions::{Fate, Succession, successions};
+use super::successions::{Fate, STOPS as KINDS, Succession, successions};
 use crate::run_record::RunRecord;
 
 const LEFT: f64 = 130.0;
 const HEIGHT: f64 = 380.0;
-/// The stops, with what each does to the holder.
-const KINDS: [(&str, &str); 3] = [
-    ("zombie", "zombie: stopped until its successor had written"),
-    ("pause", "pause: stopped for some time"),
-    ("kill", "kill: its worker was killed"),
-];
+
+/// What a stop does to the holder.
+fn words_of(kind: &str) -> &'static str {
+    match kind {
+        "zombie" => "zombie: stopped until a successor had written",
+        "pause" => "pause: stopped for some time",
+        "kill" => "kill: its worker was killed",
+        _ => "hole: cut off from the lock service or the resource",
+    }
+}
 
 /// The picture.
 #[must_use]
 pub fn handover(run: &RunRecord, history: &History, beliefs: &[Belief]) -> Scene {
     let title = "From a holder's stop to its successor's first accepted write";
     let mut scene = Scene::new(WIDTH, title);
+    let successions = successions(run, history, beliefs);
+    let passed = |one: &&Succession| matches!(one.fate, Fate::Passed { .. });
     let subtitle = format!(
-        "run {}: share of the hand-overs that were done after so long, one mark each",
-        plain(&run.run, 16)
+        "run {}: n = {} after {} that struck the holder of a lock; the share that was done after so long, one mark each",
+        plain(&run.run, 16),
+        counted(
+            successions.iter().filter(passed).count() as u64,
+            "hand-over"
+        ),
+        counted(successions.len() as u64, "stop")
     );
     let top = heading(&mut scene, title, &subtitle, 22.0) + 16.0;
     let plot = Area::new(LEFT, top, RIGHT, top + HEIGHT);
-    let successions = successions(run, history, beliefs);
     let curves: Vec<Curve> = KINDS
-        .iter()
+        .into_iter()
         .zip(STOPS)
-        .map(|((kind, words), colour)| Curve::of(kind, words, colour, &successions))
+        .map(|(kind, colour)| Curve::of(kind, words_of(kind), colour, &successions))
         .filter(|curve| curve.all() > 0)
         .collect();
     let longest = curves
@@ -97,7 +107,10 @@ pub fn handover(run: &RunRecord, history: &History, beliefs: &[Belief]) -> Scene
     );
     let entries: Vec<(Sign, String)> = curves
         .iter()
-        .map(|curve| (Sign::Line(curve.colour, 3), curve.words.to_owned()))
+        .map(|curve| {
+            let words = format!("{} (n = {})", curve.words, grouped(curve.took.len() as u64));
+            (Sign::Line(curve.colour, 3), words)
+        })
         .collect();
     let below = legend(&mut scene, &entries, LEFT, below, 14.0);
     let notes: Vec<String> = curves.iter().map(Curve::note).collect();
@@ -216,7 +229,7 @@ impl Curve {
         }
         if self.kept > 0 {
             text.push_str(&format!(
-                "; {} wrote on before anybody else did",
+                "; {} went on, or gave the lock back, before anybody else was granted it",
                 counted(self.kept, "holder")
             ));
         }
@@ -255,6 +268,15 @@ mod tests {
     #[test]
     fn a_hand_over_is_a_mark_and_a_number() {
         let texts = picture(&zombie_refused());
+        assert!(
+            texts
+                .iter()
+                .any(|text| text.contains("n = 1 hand-over after 1 stop that struck"))
+                && texts
+                    .iter()
+                    .any(|text| text.ends_with("had written (n = 1)")),
+            "{texts:?}"
+        );
         assert!(
             texts.iter().any(|text| text
                 == "zombie: 1 hand-over, half of them within 1.05 s, nine in ten within 1.05 s, the longest 1.05 s."),

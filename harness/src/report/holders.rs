@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use fencepost_checker::history::History;
 use fencepost_checker::verdict::Judgement;
 
-use super::bands::{bands, strip};
+use super::bands::{bands, skipped, strip};
 use super::belief::{end_of, turns};
 use super::culprits::culprits;
 use super::frame::{
@@ -79,12 +79,9 @@ pub fn holders(source: &Source<'_>) -> Scene {
     );
     let below = legend(&mut scene, &entries(!pointed.is_empty()), LEFT, below, 14.0);
     let below = legend(&mut scene, &band_entries(&bands), LEFT, below, 14.0);
-    let below = captions(
-        &mut scene,
-        &counts.notes(dropped, strip.left_out),
-        LEFT,
-        below + 2.0,
-    );
+    let mut notes = counts.notes(dropped, strip.left_out);
+    notes.extend(skipped(history));
+    let below = captions(&mut scene, &notes, LEFT, below + 2.0);
     scene.height = (below + 8.0) as u32;
     scene
 }
@@ -125,7 +122,7 @@ fn placed(lanes: &[Lane], top: f64) -> Vec<(&Lane, Area)> {
 fn entries(ringed: bool) -> Vec<(Sign, String)> {
     let mut entries = vec![
         (
-            Sign::Bars([0, 1, 2].map(palette::token).to_vec()),
+            Sign::Bars((0..palette::TOKENS).map(palette::token).collect()),
             "a client believes that it holds the lock".to_owned(),
         ),
         (

@@ -22,7 +22,7 @@
 //! | [`palette`] | colours and their words |
 //! | `sentence.rs` | one operation in a few words |
 //! | `plain.rs` | names from outside, made harmless |
-//! | `scene.rs`, `paint.rs`, `svg.rs` | shapes in pixels; PNG and SVG of them |
+//! | `scene.rs`, `paint.rs`, `svg.rs`, `typeface.rs` | shapes in pixels; PNG and SVG of them; the font |
 
 mod annotations;
 mod bands;
@@ -66,6 +66,7 @@ mod summary;
 mod svg;
 mod terminal;
 mod timeline;
+mod typeface;
 mod violation;
 pub mod zombies;
 
@@ -75,12 +76,10 @@ use thiserror::Error;
 
 use crate::run_record::RunRecord;
 pub use annotations::{github, github_run, quoted};
-use drawings::{Wanted, drawn, scene_of, wanted};
+use drawings::{Failure, Wanted, drawn, inlays, scene_of, that_fit, wanted};
 pub use headline::{headline, register_headline, run_headline};
 pub use junit::junit;
-use page::Inlay;
 pub use plain::plain;
-use plots::PLOTS;
 use source::Source;
 use summary::Picture;
 pub use terminal::{denominators, finding_text, not_judged_text};
@@ -118,10 +117,7 @@ pub enum ReportError {
         message: String,
     },
     /// No picture is called so.
-    #[error(
-        "a plot {name:?}: there are {}, and finding-1, finding-2 ...",
-        PLOTS.iter().map(|plot| plot.name).collect::<Vec<_>>().join(", ")
-    )]
+    #[error("a plot {name:?}: there is none; {} is right", plots::names())]
     NoPlot {
         /// As it was asked for.
         name: String,
@@ -145,6 +141,8 @@ pub enum ReportError {
         artifacts: Vec<Artifact>,
         /// Picture and reason, one line each.
         failures: Vec<String>,
+        /// All of them fail because the recording has lost what they are of: nothing could have done better.
+        lost: bool,
     },
 }
 
@@ -171,7 +169,7 @@ pub fn render(
 ) -> Result<Vec<Artifact>, ReportError> {
     let source = Source::new(run, history, judgement);
     let drawn = drawn(&source, &wanted(judgement));
-    let mut failures: Vec<String> = Vec::new();
+    let mut failures: Vec<Failure> = Vec::new();
     let (mut inlays, mut pictures, mut files) = (Vec::new(), Vec::new(), Vec::new());
     for drawing in drawn {
         match drawing {
@@ -187,6 +185,9 @@ pub fn render(
         path: path.to_owned(),
         bytes: text.into_bytes(),
     };
+    let lost = failures.iter().all(|failure| failure.lost);
+    let failures: Vec<String> = failures.into_iter().map(|failure| failure.line).collect();
+    let inlays = that_fit(inlays);
     let mut artifacts = vec![
         document("report.html", page::page(&source, &inlays, &failures)),
         document(
@@ -202,30 +203,23 @@ pub fn render(
         Err(ReportError::Incomplete {
             artifacts,
             failures,
+            lost,
         })
     }
 }
 
-/// Only `report.html`.
-///
-/// # Errors
-/// When a picture in it could not be drawn.
-pub fn html(
-    run: &RunRecord,
-    history: &History,
-    judgement: &Judgement,
-) -> Result<Vec<u8>, ReportError> {
+/// Only `report.html`. It says which pictures could not be drawn.
+#[must_use]
+pub fn html(run: &RunRecord, history: &History, judgement: &Judgement) -> Vec<u8> {
     let source = Source::new(run, history, judgement);
-    let inlays = wanted(judgement)
-        .iter()
-        .map(|wanted| {
-            Ok(Inlay {
-                name: wanted.name.clone(),
-                svg: paint::inline(&scene_of(&wanted.name, &source)?)?,
-            })
-        })
-        .collect::<Result<Vec<Inlay>, ReportError>>()?;
-    Ok(page::page(&source, &inlays, &[]).into_bytes())
+    let (mut shown, mut failures) = (Vec::new(), Vec::new());
+    for inlay in inlays(&source, &wanted(judgement)) {
+        match inlay {
+            Ok(inlay) => shown.push(inlay),
+            Err(failure) => failures.push(failure.line),
+        }
+    }
+    page::page(&source, &that_fit(shown), &failures).into_bytes()
 }
 
 /// Only `summary.md`; it names the pictures without drawing them.
@@ -268,6 +262,7 @@ pub fn plot_png(
 
 #[cfg(test)]
 mod tests {
+    use super::plots::PLOTS;
     use super::sample::{Recording, judgement, run, stale_write_accepted, zombie_accepted};
     use super::*;
 
@@ -302,7 +297,7 @@ mod tests {
         assert!(alone("finding-1") == once[3].bytes && alone("holders") == once[5].bytes);
         let alone = plot_png("finding-1", &run, &history, &judgement).expect("it can be drawn");
         assert!(alone == once[4].bytes);
-        assert!(html(&run, &history, &judgement).expect("it can be drawn") == once[0].bytes);
+        assert!(html(&run, &history, &judgement) == once[0].bytes);
         assert!(markdown(&run, &history, &judgement) == once[1].bytes);
     }
 
@@ -325,6 +320,7 @@ mod tests {
         };
         let error = render(&run(), &zombie_accepted().history(), &judgement(vec![gone]))
             .expect_err("its events are not there");
+        assert!(matches!(error, ReportError::Incomplete { lost: true, .. }));
         assert_eq!(
             error.to_string(),
             "plots/finding-1: finding 1: the history holds none of its events"
@@ -346,7 +342,7 @@ mod tests {
             zombie_accepted().history(),
             judgement(vec![stale_write_accepted(), stale_write_accepted()]),
         );
-        let page = html(&run(), &history, &judgement).expect("it can be drawn");
+        let page = html(&run(), &history, &judgement);
         let page = String::from_utf8(page).expect("a page is UTF-8");
         assert_eq!(page.matches("<svg ").count(), 2 + PLOTS.len());
         for part in page.split("<svg ").skip(1) {
@@ -365,6 +361,10 @@ mod tests {
         ids.sort_unstable();
         ids.dedup();
         assert_eq!(ids.len(), all, "each id once");
+        assert_eq!(page.matches("@font-face").count(), 1, "the font once");
+        assert!(
+            page.contains("src: url(data:font/woff2;base64,") && page.contains("font-src data:")
+        );
         assert!(!page.contains("://") && !page.contains("src=") && !page.contains("<script"));
         for target in page.split("href=\"").skip(1) {
             let target = target.split('"').next().expect("it ends");

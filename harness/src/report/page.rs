@@ -13,12 +13,15 @@ use super::plain::{counted, grouped, lasting};
 use super::plots::PLOTS;
 use super::source::Source;
 use super::terminal::{severity_word, times};
+use super::typeface::face;
 use super::zombies::{self, zombies};
 
 const STYLE: &str = include_str!("page.css");
 /// More than this many findings, faults, zombies and lines are counted, not shown.
-const MOST_FINDINGS: usize = 40;
+const MOST_FINDINGS: usize = 200;
 const MOST_ROWS: usize = 200;
+/// So many things that the reader of the history forgave are told at the top; all others at the end.
+const MOST_WARNINGS: usize = 3;
 const MOST_LINES: usize = 40;
 
 /// A picture for the page.
@@ -52,11 +55,12 @@ pub fn page(source: &Source<'_>, inlays: &[Inlay], failures: &[String]) -> Strin
     .concat();
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; font-src data:\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n\
-         {}<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{body}</main>\n</body>\n</html>\n",
-        element("title", &title)
+         {}<style>\n{}{STYLE}</style>\n</head>\n<body>\n<main>\n{body}</main>\n</body>\n</html>\n",
+        element("title", &title),
+        face()
     )
 }
 
@@ -87,6 +91,14 @@ fn opening(source: &Source<'_>) -> String {
         run.troubles
             .iter()
             .map(|trouble| format!("The run itself had trouble: {trouble}")),
+    );
+    troubles.extend(
+        source
+            .history
+            .warnings
+            .iter()
+            .take(MOST_WARNINGS)
+            .map(|warning| format!("Of the recording: {warning}.")),
     );
     let troubles = if troubles.is_empty() {
         String::new()
@@ -186,7 +198,7 @@ fn findings(source: &Source<'_>, inlays: &[Inlay]) -> String {
             .cause
             .filter(|&cause| cause < shown && all[cause].cause.is_none())
     };
-    let mut content = String::new();
+    let mut content = thinned_out(all.len(), shown, inlays);
     for (position, finding) in all.iter().enumerate().take(shown) {
         if root(finding).is_some() {
             continue;
@@ -200,10 +212,34 @@ fn findings(source: &Source<'_>, inlays: &[Inlay]) -> String {
             .collect();
         content.push_str(&card(source, inlays, position, finding, &inner));
     }
-    if let Some(more) = more(all.len(), MOST_FINDINGS, "finding") {
-        content.push_str(&element("p", &format!("{more} verdict.json has them all.")));
-    }
     section("findings", "Findings", &content)
+}
+
+/// How many of all findings are told, and how many have a timeline, where those are not all.
+fn thinned_out(all: usize, shown: usize, inlays: &[Inlay]) -> String {
+    let drawn = inlays
+        .iter()
+        .filter(|inlay| inlay.name.starts_with("finding-"))
+        .count();
+    if shown == all && drawn == all {
+        return String::new();
+    }
+    let told = if shown < all {
+        format!(
+            "Of {} the first {} are told here: {} more are in verdict.json alone.",
+            counted(all as u64, "finding"),
+            grouped(shown as u64),
+            grouped((all - shown) as u64)
+        )
+    } else {
+        format!("{}, all told here.", counted(all as u64, "finding"))
+    };
+    let sentence = format!(
+        "{told} {} of them {} a timeline here; fencepost report RUN --plot finding-N draws that of any other that has events.",
+        grouped(drawn as u64),
+        if drawn == 1 { "has" } else { "have" }
+    );
+    element("p", &sentence)
 }
 
 fn card(
@@ -245,6 +281,11 @@ fn card(
         .filter(|inlay| inlay.name == format!("finding-{number}"))
         .map(|inlay| format!("<figure>\n{}</figure>\n", inlay.svg))
         .collect();
+    if figure.is_empty() && !finding.events.is_empty() {
+        lines.push_str(&format!(
+            ". No timeline here: fencepost report RUN --plot finding-{number}"
+        ));
+    }
     format!(
         "<article class=\"finding {severity}\" id=\"finding-{number}\">\n<h3>{number}. {}</h3>\n\
          <p><span class=\"badge\">{severity}</span>{}</p>\n{}{figure}<p class=\"soft\">{}</p>\n{inner}</article>\n",
@@ -461,10 +502,52 @@ mod tests {
         for id in 0..205 {
             recording.fault(id, "pause", &["w1"], id, Some(id + 1), "installed");
         }
-        let text = made(&run(), &recording, vec![stale_write_accepted(); 43]);
+        let many = vec![stale_write_accepted(); MOST_FINDINGS + 3];
+        let text = made(&run(), &recording, many);
         assert!(text.contains("5 more faults not shown here."), "{text}");
-        assert!(text.contains("3 more findings not shown here. verdict.json has them all."));
+        assert!(
+            text.contains("Of 203 findings the first 200 are told here: 3 more are in verdict.json alone. 0 of them have a timeline here;"),
+            "{text}"
+        );
         assert_eq!(text.matches("<article").count(), MOST_FINDINGS);
+        assert!(text.contains("No timeline here: fencepost report RUN --plot finding-7</p>"));
+    }
+
+    #[test]
+    fn findings_without_a_timeline_of_their_own_are_counted() {
+        let (run, history, judgement) = (
+            run(),
+            zombie_refused().history(),
+            judgement(vec![stale_write_accepted(); 2]),
+        );
+        let inlay = |number: usize| Inlay {
+            name: format!("finding-{number}"),
+            svg: "<svg></svg>".to_owned(),
+        };
+        let with = |inlays: &[Inlay]| page(&Source::new(&run, &history, &judgement), inlays, &[]);
+        let some = with(&[inlay(1)]);
+        assert!(
+            some.contains("<p>2 findings, all told here. 1 of them has a timeline here;"),
+            "{some}"
+        );
+        assert_eq!(some.matches("No timeline here").count(), 1);
+        let all = with(&[inlay(1), inlay(2)]);
+        assert!(
+            !all.contains("a timeline here") && !all.contains("No timeline"),
+            "{all}"
+        );
+    }
+
+    #[test]
+    fn what_the_reader_forgave_stands_at_the_top_and_at_the_end() {
+        let mut history = zombie_refused().history();
+        history.warnings = vec!["line 9 was cut short and is dropped".to_owned()];
+        let (run, judgement) = (run(), judgement(Vec::new()));
+        let text = page(&Source::new(&run, &history, &judgement), &[], &[]);
+        let told = "line 9 was cut short and is dropped";
+        assert_eq!(text.matches(told).count(), 2, "{text}");
+        let place = text.find(told).expect("it is there");
+        assert!(place < text.find("<nav>").expect("there are links"));
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //!
 //! They are Okabe and Ito's palette, which people with any common colour vision tell apart, with two dark shades of
 //! Paul Tol's for the faults. Colour is never the only sign: outcomes differ in their marks, faults are named in
-//! words. What a finding proves is the one thing drawn in vermilion. Nothing here knows where things are drawn.
+//! words, see-through and without an outline, tokens are opaque bars of paper and sand, outlined and numbered. What a
+//! finding proves is the one thing drawn in vermilion. Nothing here knows where things are drawn.
 
 use fencepost_checker::history::{Function, History, Operation, Outcome};
 
@@ -47,13 +48,23 @@ const GREY: Colour = Colour(110, 110, 110);
 const DARK: Colour = Colour(60, 60, 60);
 const INDIGO: Colour = Colour(51, 34, 136);
 const OLIVE: Colour = Colour(153, 153, 51);
+const SAND: Colour = Colour(214, 200, 170);
 
 /// Quantiles, from the median to the slowest: one hue, darker where more operations were faster.
 pub const QUANTILES: [Colour; 4] = [INDIGO, BLUE, SKY, GREY];
 /// The highest token that a lock service has granted.
 pub const GRANTED: Colour = INDIGO;
 /// Kinds of stop, as distributions show them.
-pub const STOPS: [Colour; 3] = [PURPLE, INDIGO, BLACK];
+pub const STOPS: [Colour; 4] = [PURPLE, INDIGO, BLACK, OLIVE];
+
+/// How strongly a fault shades the lane of a client that it strikes.
+pub const SHADE_OF_LANE: f64 = 0.24;
+/// How strongly one that strikes all clients shades all lanes.
+pub const SHADE_OF_ALL: f64 = 0.16;
+/// How strongly faults shade a plot whose marks lie in front of them.
+pub const SHADE_OF_PLOT: f64 = 0.08;
+/// A fault without evidence shades so much of that.
+pub const DOUBT: f64 = 0.5;
 
 /// How an operation ended, as pictures and tables show it.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -145,15 +156,20 @@ pub fn fault_words(kind: &str) -> &str {
         "hole" => "link swallows everything",
         "lost-reply" => "replies lost",
         "latency" => "link delayed",
+        "reset" => "connections reset",
         "kill" => "killed and restarted",
         other => other,
     }
 }
 
-/// The colours of token bars: `turn` counts a lock's tokens in order, and neighbours differ.
+/// How many colours token bars have.
+pub const TOKENS: usize = 2;
+
+/// The colours of token bars: `turn` counts a lock's tokens in order, and neighbours differ. No fault and no shade of
+/// one looks like them.
 #[must_use]
 pub fn token(turn: usize) -> Colour {
-    [SKY.tint(0.48), YELLOW.tint(0.55), PURPLE.tint(0.42)][turn % 3]
+    [PAPER, SAND][turn % TOKENS]
 }
 
 #[cfg(test)]
@@ -264,15 +280,40 @@ mod tests {
 
     #[test]
     fn neighbouring_token_bars_differ_and_carry_readable_ink() {
-        let bars = [token(0), token(1), token(2)];
-        assert_all_differ("tokens", &bars, 25.0);
-        assert_eq!(token(3), token(0));
+        let bars = [token(0), token(1)];
+        assert_all_differ("tokens", &bars, 35.0);
+        assert_eq!(token(TOKENS), token(0));
         for bar in bars {
             assert!(
                 contrast(INK, bar) >= 7.0,
                 "{bar:?}: {:.1}",
                 contrast(INK, bar)
             );
+        }
+    }
+
+    #[test]
+    fn no_eye_takes_a_fault_or_its_shade_for_a_token() {
+        let over = |behind: Colour, colour: Colour, alpha: f64| {
+            let mixed = |below: u8, above: u8| {
+                (f64::from(above) * alpha + f64::from(below) * (1.0 - alpha)).round() as u8
+            };
+            Colour(
+                mixed(behind.0, colour.0),
+                mixed(behind.1, colour.1),
+                mixed(behind.2, colour.2),
+            )
+        };
+        for kind in FAULTS.into_iter().chain(["another"]) {
+            for paper in [PAPER, LANE] {
+                // Paper that is barely shaded is still paper: what is thinner than this is told by its outline.
+                for (shade, least) in [(1.0, 60.0), (SHADE_OF_LANE, 25.0), (SHADE_OF_ALL, 15.0)] {
+                    let shaded = over(paper, fault(kind), shade);
+                    for turn in 0..TOKENS {
+                        assert_all_differ(kind, &[shaded, token(turn)], least);
+                    }
+                }
+            }
         }
     }
 

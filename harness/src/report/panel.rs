@@ -3,12 +3,12 @@
 
 use fencepost_checker::history::History;
 
-use super::bands::{Band, Strip, bands, shade, strip};
+use super::bands::{Band, Strip, bands, shade, skipped, strip};
 use super::belief::end_of;
 use super::frame::{
     Axis, Sign, Unit, band_entries, captions, heading, legend, time_grid, time_numbers,
 };
-use super::palette::{INK, SOFT_INK};
+use super::palette::{INK, SHADE_OF_PLOT, SOFT_INK};
 use super::plain::{counted, plain};
 use super::scene::{Anchor, Area, Scene, at, fitted};
 use crate::run_record::RunRecord;
@@ -18,8 +18,6 @@ const SECONDS: Unit = Unit {
     nanoseconds: 1e9,
     zero: 0,
 };
-/// How strongly faults shade the plots.
-const SHADE: f64 = 0.08;
 
 /// A picture that is being drawn, from the top downwards.
 pub struct Panel<'h> {
@@ -27,6 +25,8 @@ pub struct Panel<'h> {
     pub axis: Axis,
     bands: Vec<Band<'h>>,
     strip: Strip,
+    /// What is said of faults that were never in force.
+    skipped: Option<String>,
     /// Where the next plot begins.
     top: f64,
     /// Where the last plot ended.
@@ -54,13 +54,14 @@ impl<'h> Panel<'h> {
             top: strip.bottom + 14.0,
             bottom: strip.bottom,
             strip,
+            skipped: skipped(history),
         }
     }
 
     /// Paper, faults and grid of the next plot, `height` pixels high and named at its left.
     pub fn plot(&mut self, scene: &mut Scene, height: f64, name: &str) -> Area {
         let plot = Area::new(self.axis.left, self.top, self.axis.right, self.top + height);
-        shade(scene, &self.axis, self.bands.iter(), plot, SHADE);
+        shade(scene, &self.axis, self.bands.iter(), plot, SHADE_OF_PLOT);
         time_grid(scene, &self.axis, SECONDS, plot);
         if !name.is_empty() {
             let room = self.axis.left - 24.0 - 76.0;
@@ -101,6 +102,7 @@ impl<'h> Panel<'h> {
                 counted(self.strip.left_out as u64, "more kind of fault")
             ));
         }
+        notes.extend(self.skipped);
         let below = captions(scene, &notes, left, below + 2.0);
         scene.height = (below + 8.0) as u32;
     }

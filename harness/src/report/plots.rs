@@ -70,6 +70,13 @@ pub const PLOTS: [Plot; 8] = [
     },
 ];
 
+/// What a picture may be called, for people: "holders, latency ... or finding-1, finding-2 ...".
+#[must_use]
+pub fn names() -> String {
+    let names: Vec<&str> = PLOTS.iter().map(|plot| plot.name).collect();
+    format!("{} or finding-1, finding-2 ...", names.join(", "))
+}
+
 /// Whether a picture may be called `name`.
 #[must_use]
 pub fn is_name(name: &str) -> bool {

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use fencepost_checker::history::{History, Name};
 
-use super::bands::{bands, shade, strip, worker_of};
+use super::bands::{bands, shade, skipped, strip, worker_of};
 use super::belief::end_of;
 use super::frame::{
     Axis, Sign, Unit, WIDTH, band_entries, captions, heading, legend, time_grid, time_numbers,
 };
 use super::lanes::natural;
-use super::palette::{Answer, INK, LANE, SOFT_INK, is_write};
+use super::palette::{Answer, INK, LANE, SHADE_OF_PLOT, SOFT_INK, is_write};
 use super::plain::{counted, grouped, plain};
 use super::scene::{Anchor, Area, Mark, Scene, at, fitted, text_area};
 use crate::run_record::RunRecord;
@@ -76,7 +76,7 @@ pub fn refusals(run: &RunRecord, history: &History) -> Scene {
             LANE,
         );
     }
-    shade(&mut scene, &axis, bands.iter(), plot, 0.08);
+    shade(&mut scene, &axis, bands.iter(), plot, SHADE_OF_PLOT);
     time_grid(&mut scene, &axis, unit, plot);
     let most = rows.iter().map(|row| row.refused.len()).max().unwrap_or(0);
     let mut thinned = 0;
@@ -129,6 +129,7 @@ pub fn refusals(run: &RunRecord, history: &History) -> Scene {
             counted(strip.left_out as u64, "more kind of fault")
         ));
     }
+    notes.extend(skipped(history));
     let below = captions(&mut scene, &notes, LEFT, below + 2.0);
     scene.height = (below + 8.0) as u32;
     scene

@@ -1,24 +1,36 @@
 //! What became of each lock whose holder was stopped: who wrote next, and how long nobody could.
 //!
-//! A stop is a zombie fault, a pause, or a kill of the worker that ran the holder: of whoever was granted the lock last
-//! and still believed so. The time of a hand-over goes from the
-//! begin of the stop to the successor's first accepted write. Only the recording is read.
+//! A stop is a zombie fault, a pause or a kill of the worker that ran the holder, or a hole in one of that worker's
+//! links: of whoever was granted the lock last and still believed so. The time of a hand-over goes from the begin of
+//! the stop to the successor's first accepted write. A lock that changes hands because its holder went on and gave it
+//! back is no hand-over: the stop was over, or never kept it from anything. Only the recording is read.
+//!
+//! ```text
+//! c1  granted 41 ====[ stopped ]                              hand-over: from here
+//! c2                      granted 42 ==| write ok |           to here
+//!
+//! c1  granted 41 ====[ stopped ]==| release |                 given back: c2 did not wait for the stop
+//! c2                                  granted 42 ==| write ok |
+//! ```
 
 use std::collections::{BTreeMap, HashMap};
 
-use fencepost_checker::history::{History, Instant, Name, Operation, Outcome, Token};
+use fencepost_checker::history::{Function, History, Instant, Name, Operation, Outcome, Token};
 
 use super::bands::bands;
 use super::belief::Belief;
 use super::palette::is_write;
 use crate::run_record::RunRecord;
 
+/// The kinds of fault that stop a holder, where they strike it.
+pub const STOPS: [&str; 4] = ["zombie", "pause", "kill", "hole"];
+
 /// One holder's stop under one lock.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Succession {
     /// Of the fault.
     pub fault: u64,
-    /// Its kind: `zombie`, `pause`, `kill`.
+    /// Its kind, one of [`STOPS`].
     pub kind: String,
     /// Who held the lock.
     pub holder: Name,
@@ -40,7 +52,7 @@ pub enum Fate {
         /// Nanoseconds since the stop began.
         took: u64,
     },
-    /// The holder wrote on before anybody else did.
+    /// The holder went on before anybody else was granted the lock: it wrote, renewed its lease or gave the lock back.
     Kept,
     /// Nobody wrote under the lock until the recording ended.
     Unwritten,
@@ -49,16 +61,12 @@ pub enum Fate {
 /// Every stop of a holder, in the order of the faults.
 #[must_use]
 pub fn successions(run: &RunRecord, history: &History, beliefs: &[Belief]) -> Vec<Succession> {
-    let writes = Accepted::of(history);
+    let acts = Acts::of(history, beliefs);
     let grants = grants_of_locks(beliefs);
     let mut successions = Vec::new();
-    let stops = bands(history).into_iter().filter(|band| {
-        band.certain
-            && matches!(
-                band.window.begin.fault.as_str(),
-                "zombie" | "pause" | "kill"
-            )
-    });
+    let stops = bands(history)
+        .into_iter()
+        .filter(|band| band.certain && STOPS.contains(&band.window.begin.fault.as_str()));
     for band in stops {
         let began = band.window.began;
         for grants in grants.values() {
@@ -74,7 +82,7 @@ pub fn successions(run: &RunRecord, history: &History, beliefs: &[Belief]) -> Ve
                 holder: belief.client,
                 lock: belief.lock,
                 token: belief.token,
-                fate: writes.fate(belief, began),
+                fate: acts.fate(belief, began),
             }));
         }
     }
@@ -90,47 +98,80 @@ fn grants_of_locks(beliefs: &[Belief]) -> BTreeMap<Name, Vec<&Belief>> {
     of_lock
 }
 
-/// The accepted writes of each lock, in the order of their answers.
-struct Accepted<'h> {
-    of_lock: HashMap<Name, Vec<(Instant, &'h Operation)>>,
+/// What was done under each lock.
+struct Acts<'h> {
+    /// When each client was last granted each token.
+    granted: HashMap<(Name, Name, Token), Instant>,
+    /// The accepted writes, in the order of their answers.
+    written: HashMap<Name, Vec<(Instant, &'h Operation)>>,
+    /// What a holder does only while it goes on: accepted writes, renewals that were granted, releases that were not
+    /// denied. In the order of their invocations.
+    went_on: HashMap<(Name, Name, Token), Vec<Instant>>,
 }
 
-impl<'h> Accepted<'h> {
-    fn of(history: &'h History) -> Self {
-        let mut of_lock: HashMap<Name, Vec<(Instant, &Operation)>> = HashMap::new();
-        for write in &history.operations {
-            if let (true, Outcome::Ok, Some(lock), Some(answered)) =
-                (is_write(write), write.outcome, write.lock, write.completed)
-            {
-                of_lock.entry(lock).or_default().push((answered, write));
+impl<'h> Acts<'h> {
+    fn of(history: &'h History, beliefs: &[Belief]) -> Self {
+        let granted = beliefs
+            .iter()
+            .map(|belief| ((belief.client, belief.lock, belief.token), belief.from))
+            .collect();
+        let mut written: HashMap<Name, Vec<(Instant, &Operation)>> = HashMap::new();
+        let mut went_on: HashMap<(Name, Name, Token), Vec<Instant>> = HashMap::new();
+        for operation in &history.operations {
+            let Some(lock) = operation.lock else { continue };
+            let accepted = is_write(operation) && operation.outcome == Outcome::Ok;
+            if let (true, Some(answered)) = (accepted, operation.completed) {
+                written.entry(lock).or_default().push((answered, operation));
+            }
+            let goes_on = match operation.function {
+                Function::Renew => operation.outcome == Outcome::Ok,
+                Function::Release => operation.outcome != Outcome::Failed,
+                _ => accepted,
+            };
+            if let (true, Some(token)) = (goes_on, operation.token) {
+                let holder = (operation.client, lock, token);
+                went_on.entry(holder).or_default().push(operation.invoked);
             }
         }
-        for writes in of_lock.values_mut() {
+        for writes in written.values_mut() {
             writes.sort_by_key(|(answered, _)| answered.index);
         }
-        Self { of_lock }
+        for acts in went_on.values_mut() {
+            acts.sort_unstable();
+        }
+        Self {
+            granted,
+            written,
+            went_on,
+        }
     }
 
-    /// The first accepted write after the stop decides, unless the holder had sent it before.
+    /// The first accepted write under a grant of after the stop decides, unless the holder went on before that grant.
+    /// What the holder had sent before it was stopped says nothing.
     fn fate(&self, belief: &Belief, began: Instant) -> Fate {
         let writes = self
-            .of_lock
+            .written
             .get(&belief.lock)
             .map_or(&[][..], Vec::as_slice);
         let after = writes.partition_point(|(answered, _)| answered.index < began.index);
-        for (answered, write) in &writes[after..] {
-            let own = write.client == belief.client && write.token == Some(belief.token);
-            if own && write.invoked.index > began.index {
-                return Fate::Kept;
-            }
-            if write.token > Some(belief.token) {
-                return Fate::Passed {
-                    successor: write.client,
-                    took: answered.time.saturating_sub(began.time),
-                };
-            }
+        let passed = writes[after..].iter().find_map(|(answered, write)| {
+            let grant = self
+                .granted
+                .get(&(write.client, belief.lock, write.token?))?;
+            let later = began.index < grant.index && grant.index < answered.index;
+            later.then_some((*answered, write.client, *grant))
+        });
+        let by = passed.map_or(u64::MAX, |(_, _, granted)| granted.index);
+        let own = (belief.client, belief.lock, belief.token);
+        let acts = self.went_on.get(&own).map_or(&[][..], Vec::as_slice);
+        let next = acts.partition_point(|act| act.index <= began.index);
+        if acts.get(next).is_some_and(|act| act.index < by) {
+            return Fate::Kept;
         }
-        Fate::Unwritten
+        passed.map_or(Fate::Unwritten, |(answered, successor, _)| Fate::Passed {
+            successor,
+            took: answered.time.saturating_sub(began.time),
+        })
     }
 }
 
@@ -183,6 +224,99 @@ mod tests {
     }
 
     #[test]
+    fn a_lock_that_its_holder_gives_back_or_renews_was_not_handed_over_by_the_stop() {
+        for (what, answer, expected) in [
+            ("release", "ok", Fate::Kept),
+            ("release", "info", Fate::Kept),
+            ("renew", "ok", Fate::Kept),
+        ] {
+            let mut recording = Recording::default();
+            recording.grant("c1", "s", 41, 0, 4).fault(
+                1,
+                "pause",
+                &["w1"],
+                10,
+                Some(50),
+                "installed",
+            );
+            match what {
+                "release" => recording.release("c1", "s", 41, 60, 61, answer),
+                _ => recording.renew("c1", "s", 41, 60, 61, answer),
+            };
+            recording
+                .grant("c2", "s", 42, 20, 70)
+                .write("c2", "s", 42, 71, 72, "ok");
+            assert_eq!(
+                fates(&recording),
+                [("pause".to_owned(), expected)],
+                "{what} {answer}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_the_holder_does_after_its_successor_was_granted_changes_nothing() {
+        let mut recording = Recording::default();
+        recording
+            .grant("c1", "s", 41, 0, 4)
+            .fault(1, "pause", &["w1"], 10, Some(50), "installed");
+        recording
+            .grant("c2", "s", 42, 20, 30)
+            .release("c1", "s", 41, 55, 56, "ok")
+            .write("c1", "s", 41, 57, 58, "ok")
+            .write("c2", "s", 42, 71, 72, "ok");
+        let [(_, Fate::Passed { took, .. })] = fates(&recording)[..] else {
+            panic!("{:?}", fates(&recording))
+        };
+        assert_eq!(took, 62_000_000);
+    }
+
+    #[test]
+    fn a_successor_whose_token_is_lower_is_one_all_the_same() {
+        let mut recording = Recording::default();
+        recording
+            .grant("c1", "s", 41, 0, 4)
+            .fault(1, "kill", &["w1"], 10, Some(50), "installed");
+        recording
+            .grant("c2", "s", 1, 20, 30)
+            .write("c2", "s", 1, 35, 40, "ok");
+        assert!(matches!(
+            fates(&recording)[..],
+            [(
+                _,
+                Fate::Passed {
+                    took: 30_000_000,
+                    ..
+                }
+            )]
+        ));
+    }
+
+    #[test]
+    fn bystanders_do_not_count_and_a_cut_of_the_holder_does() {
+        let mut recording = Recording::default();
+        // c1 on w1 holds s; c2 on w2 held it before, c3 on w1 waits for it.
+        recording
+            .grant("c2", "s", 40, 0, 1)
+            .release("c2", "s", 40, 2, 3, "ok")
+            .grant("c1", "s", 41, 4, 5)
+            .fault(1, "pause", &["w2"], 10, Some(15), "installed")
+            .fault(2, "hole", &["w2-lock"], 11, Some(15), "installed")
+            .fault(3, "kill", &["lock"], 12, Some(15), "installed")
+            .fault(4, "latency", &["w1-lock"], 13, Some(15), "installed")
+            .fault(5, "hole", &["w1-lock"], 20, Some(70), "installed");
+        recording
+            .grant("c2", "s", 42, 16, 50)
+            .write("c2", "s", 42, 55, 60, "ok");
+        let fates = fates(&recording);
+        assert_eq!(fates.len(), 1, "{fates:?}");
+        assert!(
+            matches!(&fates[0], (kind, Fate::Passed { took: 40_000_000, .. }) if kind == "hole"),
+            "{fates:?}"
+        );
+    }
+
+    #[test]
     fn only_certain_stops_of_a_holder_count() {
         let mut recording = Recording::default();
         recording
@@ -190,7 +324,8 @@ mod tests {
             .fault(1, "pause", &["w2"], 10, Some(50), "installed")
             .fault(2, "pause", &["w1"], 11, Some(50), "unknown")
             .fault(3, "kill", &["lock"], 12, Some(50), "installed")
-            .fault(4, "hole", &["w1-lock"], 13, Some(50), "installed");
+            .fault(4, "hole", &["w2-lock"], 13, Some(50), "installed")
+            .fault(5, "latency", &["w1-lock"], 14, Some(50), "installed");
         assert_eq!(fates(&recording), []);
     }
 }

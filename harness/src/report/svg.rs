@@ -3,16 +3,15 @@
 //!
 //! Neighbouring shapes of one style share an element, so that ten thousand marks cost a few bytes each and nothing
 //! changes its place from back to front. A picture has no ids, no scripts, no links and no styles of its own: as many
-//! as one likes stand in one page, and the same scene gives the same bytes.
+//! as one likes stand in one page, which brings the font along once for all of them, and the same scene gives the same bytes.
 
 use std::fmt::Write as _;
 
 use super::palette::{Colour, PAPER};
 use super::plain::xml;
 use super::scene::{Anchor, Area, Point, Scene, Shape};
+use super::typeface::FAMILY;
 
-/// The bundled font first, then what a viewer has that is as wide.
-const FAMILY: &str = "DejaVu Sans, Verdana, sans-serif";
 /// A text's size in em: of the bundled font, as the bitmaps have it.
 const EM: f64 = 1.164;
 /// How far below its middle a text's baseline is, as a share of its em.
@@ -202,7 +201,7 @@ mod tests {
         let text = element(&scene());
         assert_eq!(
             text,
-            "<svg role=\"img\" aria-label=\"a &lt;small&gt; &quot;picture&quot;\" viewBox=\"0 0 120 40\" font-family=\"DejaVu Sans, Verdana, sans-serif\">\n\
+            "<svg role=\"img\" aria-label=\"a &lt;small&gt; &quot;picture&quot;\" viewBox=\"0 0 120 40\" font-family=\"Fencepost Sans, DejaVu Sans, Verdana, sans-serif\">\n\
              <path fill=\"#ffffff\" d=\"M0 0H120V40H0z\"/>\n\
              <path fill=\"#202124\" d=\"M0 0H10V40H0z\"/>\n\
              <path fill=\"none\" stroke=\"#202124\" stroke-width=\"2\" d=\"M56 16L64 24M56 24L64 16M66 16L74 24M66 24L74 16\"/>\n\

@@ -11,7 +11,9 @@ use super::belief::Belief;
 use super::frame::{Axis, RIGHT, Unit, time_grid};
 use super::lanes::Lane;
 use super::omissions::{NEAREST, Omissions};
-use super::palette::{self, Answer, GRID, INK, LANE, SOFT_INK, VIOLATION};
+use super::palette::{
+    self, Answer, GRID, INK, LANE, SHADE_OF_ALL, SHADE_OF_LANE, SOFT_INK, TOKENS, VIOLATION,
+};
 use super::scene::{Anchor, Area, Mark, Point, Scene, at, fitted, text_area};
 use super::story::moment;
 use crate::run_record::RunRecord;
@@ -130,9 +132,15 @@ impl Timeline<'_> {
             .bands
             .iter()
             .filter(|band| band.strikes_all(self.run, self.history));
-        shade(scene, &self.axis, all, plot, 0.16);
+        shade(scene, &self.axis, all, plot, SHADE_OF_ALL);
         for ((_, area), struck) in self.lanes.iter().zip(struck) {
-            shade(scene, &self.axis, struck.iter().copied(), *area, 0.24);
+            shade(
+                scene,
+                &self.axis,
+                struck.iter().copied(),
+                *area,
+                SHADE_OF_LANE,
+            );
             shade(
                 scene,
                 &self.axis,
@@ -197,11 +205,11 @@ impl Timeline<'_> {
             bars.push((turn.copied().unwrap_or_default(), bar));
         }
         let wide = |(_, bar): &&(usize, Area)| bar.width() >= NARROW;
-        for colour in 0..3 {
+        for colour in 0..TOKENS {
             for (turn, bar) in bars
                 .iter()
                 .filter(wide)
-                .filter(|(turn, _)| turn % 3 == colour)
+                .filter(|(turn, _)| turn % TOKENS == colour)
             {
                 scene.fill(*bar, palette::token(*turn));
             }

@@ -101,7 +101,7 @@ pub fn finding_picture(source: &Source<'_>, position: usize) -> Result<Scene, Re
 fn entries() -> Vec<(Sign, String)> {
     vec![
         (
-            Sign::Bars([0, 1, 2].map(palette::token).to_vec()),
+            Sign::Bars((0..palette::TOKENS).map(palette::token).collect()),
             "a client believes that it holds the lock".to_owned(),
         ),
         (

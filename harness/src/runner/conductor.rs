@@ -21,6 +21,7 @@ use rand::RngExt;
 use tokio::sync::{mpsc, oneshot};
 
 use super::recorder::Recorder;
+use super::tally::Tally;
 use super::worker_link::{FromWorker, WorkerLink};
 use crate::clock::RunClock;
 
@@ -28,6 +29,14 @@ use crate::clock::RunClock;
 const QUIET_WITHIN: Duration = Duration::from_millis(250);
 /// How long before a final read that failed is tried again.
 const BETWEEN_READS: Duration = Duration::from_millis(20);
+/// How often it is asked whether every worker still answers.
+const BETWEEN_ROLL_CALLS: Duration = Duration::from_millis(100);
+/// How long a worker may say nothing at all while it has something to say; at least twice its timeout.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The same before its first answer: an interpreter may have much to load.
+const PATIENCE_AT_FIRST: Duration = Duration::from_secs(10);
+/// The same once nothing more is handed out.
+const PATIENCE_AT_THE_END: Duration = Duration::from_millis(2_500);
 /// How far the pace may fall behind before what was missed is dropped.
 const CATCH_UP: Duration = Duration::from_millis(100);
 /// The share of load operations that are writes, where a holder is free to write.
@@ -110,6 +119,8 @@ pub struct SeenWrite {
 /// Why the conductor stopped before it was told to.
 #[derive(Debug)]
 pub struct WorkerLost {
+    /// Its index.
+    pub index: usize,
     /// Its name.
     pub worker: String,
     /// What happened.
@@ -135,14 +146,23 @@ pub struct Conductor {
     pace: Pace,
     stream: Stream,
     lost: Option<WorkerLost>,
+    tally: Arc<Tally>,
+    timeout: Duration,
+    finishing: bool,
+    next_roll_call: Duration,
 }
 
 struct WorkerState {
     link: Option<WorkerLink>,
     held_back: bool,
+    /// Whether it has answered anything yet.
+    heard: bool,
+    /// When it last answered, or last had something done to it that may silence it.
+    excused_until: Duration,
 }
 
 struct OpenOperation {
+    handed: Duration,
     client: usize,
     lane: Lane,
     action: Action,
@@ -190,6 +210,10 @@ pub struct Score {
     pub stream: Stream,
     /// What the pipes and the nemesis send.
     pub inbox: mpsc::UnboundedReceiver<Message>,
+    /// Which faults are in force: what they strike may be silent.
+    pub tally: Arc<Tally>,
+    /// The workers' own timeout for an operation.
+    pub timeout: Duration,
 }
 
 impl Conductor {
@@ -205,6 +229,8 @@ impl Conductor {
             rate,
             stream,
             inbox,
+            tally,
+            timeout,
         } = score;
         let clients = holders.len() as u64;
         Self {
@@ -223,6 +249,8 @@ impl Conductor {
                 .map(|link| WorkerState {
                     link: Some(link),
                     held_back: false,
+                    heard: false,
+                    excused_until: Duration::ZERO,
                 })
                 .collect(),
             open: HashMap::new(),
@@ -240,6 +268,10 @@ impl Conductor {
             },
             stream,
             lost: None,
+            tally,
+            timeout,
+            finishing: false,
+            next_roll_call: Duration::ZERO,
         }
     }
 
@@ -268,6 +300,7 @@ impl Conductor {
                 self.receive(Some(message));
             }
             self.serve_nemesis();
+            self.call_the_roll();
             if let Some(lost) = self.lost.take() {
                 return Err(lost);
             }
@@ -276,6 +309,7 @@ impl Conductor {
 
     /// Hands out nothing more and waits for what is open, at most `within`; then the rest is given up as unknown.
     pub async fn settle(&mut self, within: Duration) {
+        self.finishing = true;
         self.holders.iter_mut().for_each(Holder::finish);
         self.drain(within).await;
     }
@@ -321,8 +355,13 @@ impl Conductor {
                         }
                         self.receive(message);
                     }
-                    () = tokio::time::sleep_until(self.clock.instant(pause)) => break,
+                    () = tokio::time::sleep_until(self.clock.instant(pause.min(self.clock.now() + BETWEEN_ROLL_CALLS))) => {
+                        if self.clock.now() >= pause {
+                            break;
+                        }
+                    }
                 }
+                self.call_the_roll();
                 // Those of a worker that ended were given up, and are read again elsewhere.
                 let open = &self.open;
                 again.extend(
@@ -363,8 +402,9 @@ impl Conductor {
         while self.open.values().any(waits) && self.clock.now() < deadline {
             tokio::select! {
                 message = self.inbox.recv() => self.receive(message),
-                () = tokio::time::sleep_until(self.clock.instant(deadline)) => {}
+                () = tokio::time::sleep_until(self.clock.instant(deadline.min(self.clock.now() + BETWEEN_ROLL_CALLS))) => {}
             }
+            self.call_the_roll();
         }
         let mut left: Vec<u64> = self.open.keys().copied().collect();
         left.sort_unstable();
@@ -501,6 +541,7 @@ impl Conductor {
         self.open.insert(
             request.id,
             OpenOperation {
+                handed: self.clock.now(),
                 client,
                 lane,
                 action,
@@ -511,7 +552,9 @@ impl Conductor {
 
     fn receive(&mut self, message: Option<Message>) {
         match message {
-            Some(Message::Worker(_, FromWorker::Answer(answer))) => {
+            Some(Message::Worker(worker, FromWorker::Answer(answer))) => {
+                self.workers[worker].heard = true;
+                self.workers[worker].excused_until = self.clock.now();
                 self.answered(answer.id, Some(&answer))
             }
             Some(Message::Worker(worker, FromWorker::Ended(why))) => self.worker_ended(worker, why),
@@ -526,6 +569,7 @@ impl Conductor {
             client,
             lane,
             action,
+            ..
         }) = self.open.remove(&id)
         else {
             return;
@@ -612,9 +656,57 @@ impl Conductor {
             self.give_up(id, "the worker ended");
         }
         self.lost.get_or_insert(WorkerLost {
+            index: worker,
             worker: format!("w{}", worker + 1),
             why,
         });
+    }
+
+    /// A worker that runs, and to which nothing is being done, must answer: one that has said nothing at all for long,
+    /// while it had something to say, is lost.
+    fn call_the_roll(&mut self) {
+        let now = self.clock.now();
+        if now < self.next_roll_call {
+            return;
+        }
+        // Where the harness itself stood still, answers lie in the pipes and nobody is to blame.
+        let stood_still = now > self.next_roll_call + BETWEEN_ROLL_CALLS * 10;
+        self.next_roll_call = now + BETWEEN_ROLL_CALLS;
+        let mut silent = Vec::new();
+        for (index, worker) in self.workers.iter_mut().enumerate() {
+            if worker.link.is_none() {
+                continue;
+            }
+            if stood_still || worker.held_back || self.tally.strikes(&format!("w{}", index + 1)) {
+                worker.excused_until = now;
+                continue;
+            }
+            let patience = match (self.finishing, worker.heard) {
+                (true, _) => PATIENCE_AT_THE_END,
+                (false, true) => PATIENCE,
+                (false, false) => PATIENCE_AT_FIRST,
+            }
+            .max(self.timeout * 2);
+            let waited = |open: &OpenOperation| {
+                let queues = match open.action {
+                    Action::Acquire { wait, .. } => wait,
+                    _ => Duration::ZERO,
+                };
+                now.saturating_sub(open.handed.max(worker.excused_until) + queues)
+            };
+            let of_it = |open: &&OpenOperation| self.roster.clients[open.client].worker == index;
+            let longest = self.open.values().filter(of_it).map(waited).max();
+            if let Some(waited) = longest.filter(|waited| *waited > patience) {
+                silent.push((index, waited));
+            }
+        }
+        for (index, waited) in silent {
+            let why = format!(
+                "has answered nothing for {:.1} s, although nothing was being done to it: one response to each request is right",
+                waited.as_secs_f64()
+            );
+            self.worker_ended(index, why);
+        }
     }
 
     fn wish(&mut self, wish: Wish) {

@@ -334,7 +334,8 @@ mod tests {
             ..Header::default()
         };
         let (recorder, writer) =
-            Recorder::create(&path, header, RunClock::start(), Arc::default(), None).expect("a file");
+            Recorder::create(&path, header, RunClock::start(), Arc::default(), None)
+                .expect("a file");
         script(&recorder);
         recorder.close();
         writer.join();

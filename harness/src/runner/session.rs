@@ -32,7 +32,7 @@ use crate::clock::RunClock;
 use crate::defects::Defects;
 use crate::error::HarnessError;
 use crate::faults;
-use crate::journal::{Journal, state_folder};
+use crate::journal::{Entry, Journal, state_folder};
 use crate::machine;
 use crate::report;
 use crate::run_record::{Phase, RunRecord};
@@ -52,6 +52,8 @@ pub struct Order {
     pub toxiproxy: Option<SocketAddr>,
     /// Stop at the first violation.
     pub fail_fast: bool,
+    /// Write beside what is in a database of the user's.
+    pub force: bool,
     /// Keep the services' data.
     pub keep: bool,
     /// Draw a progress line.
@@ -113,6 +115,7 @@ pub async fn run(order: Order, interrupts: Interrupts) -> Result<RunEnd, Harness
     let mut stopwatch = Stopwatch {
         clock,
         tally: Arc::clone(&tally),
+        journal: None,
         since: clock.now(),
         phase: "set-up",
     };
@@ -124,6 +127,7 @@ pub async fn run(order: Order, interrupts: Interrupts) -> Result<RunEnd, Harness
         &record.run,
         data.as_deref(),
     )?);
+    stopwatch.journal = Some(Arc::clone(&journal));
     let set_up = Stage::set_up(
         &order,
         &mut record,
@@ -156,7 +160,7 @@ pub async fn run(order: Order, interrupts: Interrupts) -> Result<RunEnd, Harness
     stopwatch.next("load", &mut record);
     stage.load(&order, &mut record, &interrupts).await;
     stopwatch.next("settle", &mut record);
-    stage.settle(&order, &interrupts).await;
+    stage.settle(&order, &mut record, &interrupts).await;
     stopwatch.next("final-reads", &mut record);
     stage.final_reads(&mut record, &interrupts).await;
     stopwatch.next("take-down", &mut record);
@@ -261,6 +265,7 @@ fn pretty(value: &impl serde::Serialize) -> Vec<u8> {
 struct Stopwatch {
     clock: RunClock,
     tally: Arc<Tally>,
+    journal: Option<Arc<Journal>>,
     since: Duration,
     phase: &'static str,
 }
@@ -277,5 +282,11 @@ impl Stopwatch {
         });
         (self.since, self.phase) = (now, phase);
         self.tally.enter(phase);
+        if let Some(journal) = &self.journal {
+            // It says how far a run came that was killed; nothing is undone by it.
+            let _ = journal.write(&Entry::Phase {
+                name: phase.to_owned(),
+            });
+        }
     }
 }

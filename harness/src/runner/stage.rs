@@ -1,14 +1,14 @@
 //! What a run stands on: its nodes, links, history and conductor, from set-up to take-down.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fencepost_checker::history::{Expectations, Header, LockHeader, Plan};
-use fencepost_workloads::protocol::{Hello, Options};
+use fencepost_workloads::protocol::Hello;
 use fencepost_workloads::seed::Seed;
-use fencepost_workloads::suite::Suite;
+use fencepost_workloads::suite::{Suite, TargetKind};
 use fencepost_workloads::workload::Roster;
 use tokio::sync::{mpsc, watch};
 
@@ -19,17 +19,21 @@ use super::recorder::{Recorder, Writer};
 use super::session::Order;
 use super::tally::Tally;
 use super::watch::Watch;
-use super::worker_link::WorkerLink;
+use super::worker_link::{self, WorkerLink};
 use crate::clock::RunClock;
 use crate::error::HarnessError;
 use crate::faults::{self, Means, Nemesis};
 use crate::journal::{Entry, Journal};
 use crate::proxies::{Cause, Proxies};
 use crate::run_record::RunRecord;
-use crate::targets::{LocalPlan, LocalTarget, Ports, Service, proc};
+use crate::targets::{
+    LocalPlan, LocalTarget, LogKeeper, Ports, Service, Wire, link_of, move_out, namespace, proc,
+};
 
 /// How much longer than their own timeouts the workers' open operations may take after the load before they are given up.
 const SETTLE_SLACK: Duration = Duration::from_secs(1);
+/// How long a worker whose pipe is closed may take until its exit status is known.
+const ENDS_WITHIN: Duration = Duration::from_millis(500);
 /// How long the final reads may take.
 const READ_WITHIN: Duration = Duration::from_secs(10);
 
@@ -44,11 +48,16 @@ pub(super) struct Stage {
     conductor_sender: mpsc::UnboundedSender<Message>,
     target: Arc<LocalTarget>,
     proxies: Proxies,
+    wires: Arc<[Wire]>,
     journal: Arc<Journal>,
     tally: Arc<Tally>,
     folder: RunFolder,
+    /// Services and proxies that died although no fault killed them, each told once.
+    dead: BTreeSet<String>,
     // Held, not read: a claim keeps a port for a service that is down.
     _ports: Ports,
+    // Held, not read: logs stay small for as long as nodes write them.
+    _logs: LogKeeper,
 }
 
 impl Stage {
@@ -64,18 +73,37 @@ impl Stage {
         let suite = &order.suite;
         let roster = Roster::of(suite);
         let mut ports = Ports::new(Seed(u64::from(std::process::id())).stream(&record.run));
+        let logs = LogKeeper::start(folder.path().join("logs"))?;
         let local = LocalPlan {
+            suite,
             run: &record.run,
             folder: folder.path(),
             lock_defect: order.defects.lock.as_deref(),
             resource_defect: order.defects.resource.as_deref(),
+            keep: order.keep,
             toxiproxy: order.toxiproxy,
             journal: Arc::clone(&journal),
         };
-        let mut target = LocalTarget::bring_up(local, &mut ports).await?;
+        let mut target = LocalTarget::open(local, &mut ports).await?;
         let proxies = Proxies::connect(target.proxy_api()).await?;
         let version = proxies.version().await?;
         record.versions.insert("toxiproxy".to_owned(), version);
+        record.versions.extend(target.versions());
+        let workers = suite.run.workers.0 as usize;
+        let [mut between, mut to_clients] = target.wires(workers, &mut ports)?;
+        if order.toxiproxy.is_some() {
+            for wire in between.iter().chain(&to_clients) {
+                let (api, name) = (proxies.api(), wire.proxy.clone());
+                journal.write(&Entry::Proxy { api, name })?;
+            }
+        }
+        create_proxies(&mut between, &proxies).await?;
+        target.start_systems().await?;
+        let of_users = (suite.target.kind == TargetKind::External).then_some(&*journal);
+        for tenancy in target.tenancies(suite) {
+            tenancy.move_in(of_users, order.force).await?;
+        }
+        create_proxies(&mut to_clients, &proxies).await?;
         let header = header(record, suite, &roster);
         let (watch, lines) = match order.fail_fast.then(Watch::start).transpose()? {
             Some((watch, lines)) => (Some(watch), Some(lines)),
@@ -84,17 +112,9 @@ impl Stage {
         let history = folder.history();
         let (recorder, writer) =
             Recorder::create(&history, header, clock, Arc::clone(&tally), lines)?;
-        let workers = suite.run.workers.0 as usize;
-        let names = proxy_names(&record.run, workers);
-        if order.toxiproxy.is_some() {
-            for name in &names {
-                let (api, name) = (proxies.api(), name.clone());
-                journal.write(&Entry::Proxy { api, name })?;
-            }
-        }
         let (conductor_sender, inbox) = mpsc::unbounded_channel();
-        let addresses = create_proxies(&names, &proxies, &target, &mut ports).await?;
-        let hellos = hellos(suite, &roster, addresses);
+        let namespace = namespace(&record.run);
+        let hellos = hellos(suite, &roster, &namespace, &to_clients);
         let links = start_workers(suite, &mut target, hellos, &recorder, &conductor_sender)?;
         let conductor = Conductor::new(Score {
             clock,
@@ -105,6 +125,8 @@ impl Stage {
             rate: suite.run.rate,
             stream: order.seed.stream("conductor"),
             inbox,
+            tally: Arc::clone(&tally),
+            timeout: suite.worker.timeout.0,
         });
         Ok(Self {
             clock,
@@ -115,10 +137,13 @@ impl Stage {
             conductor_sender,
             target: Arc::new(target),
             proxies,
+            wires: between.into_iter().chain(to_clients).collect(),
             journal,
             tally,
             folder: folder.clone(),
+            dead: BTreeSet::new(),
             _ports: ports,
+            _logs: logs,
         })
     }
 
@@ -137,6 +162,7 @@ impl Stage {
             recorder: Arc::clone(&self.recorder),
             target: Arc::clone(&self.target),
             proxies: self.proxies.clone(),
+            wires: Arc::clone(&self.wires),
             conductor: self.conductor_sender.clone(),
             stop: stopped,
             workers: order.suite.run.workers.0 as usize,
@@ -145,7 +171,11 @@ impl Stage {
             busy: Mutex::default(),
             trouble,
         });
-        let (lost_worker, watched) = (means.trouble.clone(), Arc::clone(&means));
+        let lost_worker = means.trouble.clone();
+        let watched = Watched {
+            target: Arc::clone(&self.target),
+            means: Some(Arc::clone(&means)),
+        };
         let mut nemesis = tokio::spawn(Nemesis::new(means, &record.plan, &order.suite).run());
         let ends = self.clock.now() + order.suite.run.time_limit.0;
         let (clock, recorder, tally) = (
@@ -154,6 +184,7 @@ impl Stage {
             Arc::clone(&self.tally),
         );
         let watch = self.watch.take();
+        let (journal, dead) = (Arc::clone(&self.journal), &mut self.dead);
         let end = async {
             tokio::select! {
                 () = tokio::time::sleep_until(clock.instant(ends)) => {}
@@ -165,15 +196,22 @@ impl Stage {
                 }
                 trouble = troubles.recv() => record.troubles.extend(trouble),
                 error = disk_trouble(&recorder) => record.troubles.push(error),
-                died = unplanned_death(&watched) => record.troubles.push(died),
+                died = watched.unplanned_death(dead) => record.troubles.push(died),
             }
             tally.enter("heal");
+            // As with every phase: it says how far a run came that was killed.
+            let _ = journal.write(&Entry::Phase {
+                name: "heal".to_owned(),
+            });
             // The nemesis holds a receiver until it has undone everything.
             let _ = stop.send(true);
-            let healed = tokio::select! {
-                healed = &mut nemesis => Some(healed),
-                // What is still stopped is killed when everything is taken down.
-                () = interrupts.reach(2) => None,
+            let healed = loop {
+                tokio::select! {
+                    healed = &mut nemesis => break Some(healed),
+                    // What is still stopped is killed when everything is taken down.
+                    () = interrupts.reach(2) => break None,
+                    died = watched.unplanned_death(dead) => record.troubles.push(died),
+                }
             };
             match healed {
                 Some(Ok(())) => {}
@@ -187,36 +225,61 @@ impl Stage {
         tokio::pin!(end);
         while let Err(lost) = self.conductor.load(&mut end).await {
             // The receiver lives in `end`, which has not completed.
-            let _ = lost_worker.send(words_of(&lost, &self.target));
+            let _ = lost_worker.send(words_of(&lost, &self.target).await);
         }
     }
 
-    /// Lets open operations end, then reads every key. A second signal cuts both short.
-    pub(super) async fn settle(&mut self, order: &Order, interrupts: &Interrupts) {
-        let suite = &order.suite;
-        let within = suite.worker.timeout.0 + SETTLE_SLACK;
-        let cut_short = tokio::select! {
-            () = self.conductor.settle(within) => false,
-            () = interrupts.reach(2) => true,
+    /// Lets open operations end. A second signal cuts that short.
+    pub(super) async fn settle(
+        &mut self,
+        order: &Order,
+        record: &mut RunRecord,
+        interrupts: &Interrupts,
+    ) {
+        let within = order.suite.worker.timeout.0 + SETTLE_SLACK;
+        let watched = Watched::after_the_faults(&self.target);
+        let cut_short = {
+            let settled = self.conductor.settle(within);
+            tokio::pin!(settled);
+            loop {
+                tokio::select! {
+                    () = &mut settled => break false,
+                    () = interrupts.reach(2) => break true,
+                    died = watched.unplanned_death(&mut self.dead) => record.troubles.push(died),
+                }
+            }
         };
         if cut_short {
             self.conductor.settle(Duration::ZERO).await;
         }
     }
 
-    /// Reads every key once more.
+    /// Reads every key once more. A second signal cuts it short, and so does the death of what is read from.
     pub(super) async fn final_reads(&mut self, record: &mut RunRecord, interrupts: &Interrupts) {
-        let unread = tokio::select! {
-            unread = self.conductor.final_reads(READ_WITHIN) => unread,
-            () = interrupts.reach(2) => {
-                record.troubles.push("the final reads were cut short by a second signal".to_owned());
-                Vec::new()
+        let watched = Watched::after_the_faults(&self.target);
+        let unread = {
+            let reads = self.conductor.final_reads(READ_WITHIN);
+            tokio::pin!(reads);
+            loop {
+                if self.dead.iter().any(|name| name != Service::Lock.name()) {
+                    record
+                        .troubles
+                        .push("the final reads were cut short: nothing answers them".to_owned());
+                    break Vec::new();
+                }
+                tokio::select! {
+                    unread = &mut reads => break unread,
+                    () = interrupts.reach(2) => {
+                        record.troubles.push("the final reads were cut short by a second signal".to_owned());
+                        break Vec::new();
+                    }
+                    died = watched.unplanned_death(&mut self.dead) => record.troubles.push(died),
+                }
             }
         };
-        let lost = self.conductor.lost();
-        record
-            .troubles
-            .extend(lost.map(|lost| words_of(&lost, &self.target)));
+        while let Some(lost) = self.conductor.lost() {
+            record.troubles.push(words_of(&lost, &self.target).await);
+        }
         if !unread.is_empty() {
             record
                 .troubles
@@ -229,15 +292,14 @@ impl Stage {
         self.conductor.settle(Duration::ZERO).await;
         self.conductor.dismiss();
         let mut left = Vec::new();
-        if order.toxiproxy.is_some() {
-            let names = proxy_names(&record.run, order.suite.run.workers.0 as usize);
-            left.extend(delete_proxies(&names, &self.proxies).await);
-        }
+        left.extend(delete_proxies(&self.journal.outside().proxies, &self.proxies).await);
         let (target, keep) = (Arc::clone(&self.target), order.keep);
         match tokio::task::spawn_blocking(move || target.take_down(keep)).await {
             Ok(more) => left.extend(more),
             Err(broken) => left.push(format!("the take-down broke: {broken}")),
         }
+        // Every client and every proxy is gone, so nobody asks the servers for more.
+        left.extend(move_out(&self.journal.outside().tenancies).await);
         self.recorder.close();
         let writer = self.writer;
         // It ends once everything is on disk, or nothing can be any more.
@@ -257,33 +319,14 @@ impl Stage {
     }
 }
 
-/// The names of a run's proxies, the workers in turn and for each of them both services.
-fn proxy_names(run: &str, workers: usize) -> Vec<String> {
-    let of_worker = |worker: usize| {
-        Service::ALL.map(|service| format!("fp-{run}-w{}-{}", worker + 1, service.name()))
-    };
-    (0..workers).flat_map(of_worker).collect()
-}
-
-/// What each worker is told: service to address.
-type Addresses = Vec<BTreeMap<String, String>>;
-
-/// One proxy for each worker and service: without that no partition could be asymmetric.
-async fn create_proxies(
-    names: &[String],
-    proxies: &Proxies,
-    target: &LocalTarget,
-    ports: &mut Ports,
-) -> Result<Addresses, HarnessError> {
-    let services = Service::ALL.len();
-    let mut addresses = vec![BTreeMap::new(); names.len() / services];
-    for (position, name) in names.iter().enumerate() {
-        let service = Service::ALL[position % services];
-        let upstream = target.address(service);
-        let listen = proxies.create(name, ports.claim()?, upstream).await?;
-        addresses[position / services].insert(service.name().to_owned(), listen.to_string());
+/// Makes the proxies, and notes where they listen.
+async fn create_proxies(wires: &mut [Wire], proxies: &Proxies) -> Result<(), HarnessError> {
+    for wire in wires {
+        wire.listen = proxies
+            .create(&wire.proxy, wire.listen, wire.upstream)
+            .await?;
     }
-    Ok(addresses)
+    Ok(())
 }
 
 /// After a set-up that failed: its nodes are gone already, what else it may have left is removed, and the journal with
@@ -298,8 +341,14 @@ pub(super) async fn clear_failed(
     if let Some(data) = data.filter(|data| data.exists()) {
         left += usize::from(std::fs::remove_dir_all(data).is_err());
     }
-    if let Some(api) = order.toxiproxy.filter(|_| journal.holds_proxies()) {
-        let names = proxy_names(&record.run, order.suite.run.workers.0 as usize);
+    let outside = journal.outside();
+    // Each is a folder of that name in one of its own.
+    for own in outside.data.iter().filter_map(|data| data.parent()) {
+        left += usize::from(own.exists() && std::fs::remove_dir_all(own).is_err());
+    }
+    left += move_out(&outside.tenancies).await.len();
+    let names = outside.proxies;
+    if let Some(api) = order.toxiproxy.filter(|_| !names.is_empty()) {
         left += match Proxies::connect(api).await {
             Ok(proxies) => delete_proxies(&names, &proxies).await.len(),
             Err(_) => names.len(),
@@ -325,24 +374,28 @@ async fn delete_proxies(names: &[String], proxies: &Proxies) -> Vec<String> {
     left
 }
 
-/// What each worker is told first.
-fn hellos(suite: &Suite, roster: &Roster, addresses: Addresses) -> Vec<Hello> {
-    let hello = |(worker, links): (usize, BTreeMap<String, String>)| Hello {
-        f: "hello".to_owned(),
-        clients: roster
-            .clients
-            .iter()
-            .filter(|member| member.worker == worker)
-            .map(|member| member.client.clone())
-            .collect(),
-        links,
-        options: Options {
-            lock: suite.lock.kind.name().to_owned(),
-            resource: suite.resource.kind.name().to_owned(),
-            timeout_ms: suite.worker.timeout.as_millis(),
-        },
+/// What each worker is told first. A link to several nodes has all their addresses, joined by commas.
+fn hellos(suite: &Suite, roster: &Roster, namespace: &str, wires: &[Wire]) -> Vec<Hello> {
+    let hello = |worker: usize| {
+        let link = |service: Service| {
+            let link = link_of(worker, service);
+            let parts = wires.iter().filter(|wire| wire.link == link);
+            let addresses: Vec<String> = parts.map(|wire| wire.listen.to_string()).collect();
+            (service.name().to_owned(), addresses.join(","))
+        };
+        Hello {
+            f: "hello".to_owned(),
+            clients: roster
+                .clients
+                .iter()
+                .filter(|member| member.worker == worker)
+                .map(|member| member.client.clone())
+                .collect(),
+            links: Service::ALL.into_iter().map(link).collect(),
+            options: suite.options(namespace),
+        }
     };
-    addresses.into_iter().enumerate().map(hello).collect()
+    (0..suite.run.workers.0 as usize).map(hello).collect()
 }
 
 fn start_workers(
@@ -374,29 +427,64 @@ fn start_workers(
     Ok(links)
 }
 
-/// What happened to a worker, with the last line of its log.
-fn words_of(lost: &WorkerLost, target: &LocalTarget) -> String {
-    let WorkerLost { worker, why } = lost;
-    format!("{worker}: {why}{}", target.last_words(worker))
+/// What happened to a worker: how it ended, if it has, and the last line of its log.
+async fn words_of(lost: &WorkerLost, target: &LocalTarget) -> String {
+    let WorkerLost { index, worker, why } = lost;
+    let node = target.worker(*index);
+    let ended = || node.lock().ok().and_then(|mut node| node.ended());
+    let mut status = ended();
+    if why == worker_link::CLOSED {
+        // Its pipes close a moment before it can be waited for.
+        let deadline = tokio::time::Instant::now() + ENDS_WITHIN;
+        while status.is_none() && tokio::time::Instant::now() < deadline {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            status = ended();
+        }
+    }
+    let how = match status {
+        Some(status) => format!(" and ended with {status}"),
+        None => String::new(),
+    };
+    format!("{worker}: {why}{how}{}", target.last_words(worker))
 }
 
-/// Completes when a service or the proxy died and no fault had killed it.
-async fn unplanned_death(means: &Means) -> String {
-    loop {
-        for (name, node) in means.target.standing() {
-            let free = || !means.busy_nodes().contains(name);
-            let ended = || node.lock().ok().and_then(|mut node| node.ended());
-            // Asked twice round the question whether a fault has it: a restart may have come in between.
-            if let Some(status) = ended()
-                && free()
-                && ended().is_some()
-                && free()
-            {
-                let words = means.target.last_words(name);
-                return format!("{name}: ended by itself with {status}{words}");
-            }
+/// The nodes that stand as long as the run, watched for a death that no fault asked for.
+struct Watched {
+    target: Arc<LocalTarget>,
+    /// What is being done to nodes, while anything is.
+    means: Option<Arc<Means>>,
+}
+
+impl Watched {
+    fn after_the_faults(target: &Arc<LocalTarget>) -> Self {
+        Self {
+            target: Arc::clone(target),
+            means: None,
         }
-        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+
+    /// Completes when a service or the proxy has died and no fault had killed it; each is told once, and is in `dead`
+    /// from then on.
+    async fn unplanned_death(&self, dead: &mut BTreeSet<String>) -> String {
+        loop {
+            for (name, node) in self.target.standing() {
+                let busy = |means: &Arc<Means>| means.busy_nodes().contains(name);
+                let free = || !self.means.as_ref().is_some_and(busy);
+                let ended = || node.lock().ok().and_then(|mut node| node.ended());
+                // Asked twice round the question whether a fault has it: a restart may have come in between.
+                if !dead.contains(name)
+                    && let Some(status) = ended()
+                    && free()
+                    && ended().is_some()
+                    && free()
+                {
+                    dead.insert(name.to_owned());
+                    let words = self.target.last_words(name);
+                    return format!("{name}: ended by itself with {status}{words}");
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
     }
 }
 

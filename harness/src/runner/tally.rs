@@ -70,6 +70,23 @@ impl Tally {
             .remove(&id);
     }
 
+    /// Whether a fault is in force that `worker` may feel: on itself, on a link of its, or on a service.
+    #[must_use]
+    pub fn strikes(&self, worker: &str) -> bool {
+        let feels = |on: &str| {
+            let of_it = on
+                .strip_prefix(worker)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('-'));
+            // Whatever is neither a worker nor a link of one is a service, which every worker may be waiting for.
+            of_it || !on.starts_with('w')
+        };
+        let active = self.active.lock().expect("nobody panics with this lock");
+        active.values().any(|what| {
+            let on = what.split_once(' ').map_or("", |(_, on)| on);
+            on.split(',').any(feels)
+        })
+    }
+
     /// The run has come to `phase`.
     pub fn enter(&self, phase: &'static str) {
         *self.phase.lock().expect("nobody panics with this lock") = phase;
@@ -93,5 +110,27 @@ impl Tally {
                 .collect(),
             phase: *self.phase.lock().expect("nobody panics with this lock"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_strikes_its_worker_whose_link_it_is_on_and_everybody_if_on_a_service() {
+        let tally = Tally::default();
+        tally.fault_began(1, "zombie w2".to_owned());
+        tally.fault_began(2, "hole w13-lock".to_owned());
+        let struck = |tally: &Tally| -> Vec<&'static str> {
+            let workers = ["w1", "w2", "w13"].into_iter();
+            workers.filter(|worker| tally.strikes(worker)).collect()
+        };
+        assert_eq!(struck(&tally), ["w2", "w13"]);
+        tally.fault_began(3, "pause lock".to_owned());
+        assert_eq!(struck(&tally), ["w1", "w2", "w13"]);
+        tally.fault_ended(3);
+        tally.fault_ended(1);
+        assert_eq!(struck(&tally), ["w13"]);
     }
 }

@@ -121,6 +121,9 @@ mod tests {
         assert!(early.is_err(), "nothing is proven by an open write");
         lines.send(parsed[3].clone()).expect("it listens");
         watch.violation().await;
-        assert!(lines.send(parsed[3].clone()).is_ok(), "it still takes lines");
+        assert!(
+            lines.send(parsed[3].clone()).is_ok(),
+            "it still takes lines"
+        );
     }
 }

@@ -18,6 +18,9 @@ const LINE_LIMIT: u64 = 1 << 20;
 /// More lines in a row that say nothing are a flood.
 const BLANK_LIMIT: u32 = 1_000;
 
+/// What is said of a worker whose standard output has ended; whether it has ended too is for its keeper to say.
+pub(super) const CLOSED: &str = "closed its standard output";
+
 /// What a worker's pipes tell the conductor.
 #[derive(Debug)]
 pub enum FromWorker {
@@ -112,7 +115,7 @@ async fn read_answers(
             .read_until(b'\n', &mut line)
             .await
         {
-            Ok(0) => return "closed its standard output".to_owned(),
+            Ok(0) => return CLOSED.to_owned(),
             Ok(_) if line.last() != Some(&b'\n') && line.len() as u64 >= LINE_LIMIT => {
                 return format!(
                     "wrote a line of more than {LINE_LIMIT} bytes: one response a line is right"

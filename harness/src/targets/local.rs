@@ -1,21 +1,23 @@
 //! The local target: every node a process of this machine, on loopback, started from the one binary.
 
+use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use super::{Node, NodeCommand, Ports, Spawner, proc};
+use fencepost_workloads::suite::{Suite, TargetKind};
+
+use super::systems::{self, Doing, Place, Site, System};
+use super::wires::{self, PEERS, Wire, link_of};
+use super::{Node, NodeCommand, Ports, Spawner, Tenancy, adopt_orphans, kill_children};
 use crate::error::HarnessError;
 use crate::journal::{Entry, Journal, Process};
 
-/// How long a service may take from its start until it answers.
-const READY_WITHIN: Duration = Duration::from_secs(10);
+/// How long a node may take from its start until it answers; a database that was killed recovers first.
+const READY_WITHIN: Duration = Duration::from_secs(20);
 
-/// How long what was adopted may outlive SIGKILL.
-const ADOPTED_WITHIN: Duration = Duration::from_secs(2);
-
-/// One of the two services under test.
+/// One of the two roles that the systems under test have.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Service {
     /// The lock service.
@@ -28,7 +30,7 @@ impl Service {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Lock, Self::Resource];
 
-    /// The node's name.
+    /// The role's name, as links have it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -36,24 +38,17 @@ impl Service {
             Self::Resource => "resource",
         }
     }
-
-    /// The hidden verb of the binary that is this service.
-    fn verb(self) -> &'static str {
-        match self {
-            Self::Lock => "lock-service",
-            Self::Resource => "fenced-resource",
-        }
-    }
 }
 
 /// A node behind a lock, because faults stop and restart it from tasks of their own.
 pub type SharedNode = Arc<Mutex<Node>>;
 
-/// A service of the run: how to start it, and the process that it is now.
+/// A node of a system of the run, and the process that it is now.
 #[derive(Debug)]
-struct RunningService {
-    command: NodeCommand,
-    address: SocketAddr,
+struct RunningNode {
+    system: usize,
+    place: usize,
+    name: String,
     node: SharedNode,
 }
 
@@ -63,7 +58,10 @@ pub struct LocalTarget {
     run: String,
     folder: PathBuf,
     executable: PathBuf,
-    services: [RunningService; 2],
+    systems: Vec<Box<dyn System>>,
+    /// Which system is the lock, and which the resource.
+    roles: [usize; 2],
+    nodes: Vec<RunningNode>,
     proxy: Option<SharedNode>,
     proxy_api: SocketAddr,
     workers: Vec<SharedNode>,
@@ -76,6 +74,8 @@ pub struct LocalTarget {
 /// What a local target needs to know.
 #[derive(Clone, Debug)]
 pub struct LocalPlan<'a> {
+    /// The suite.
+    pub suite: &'a Suite,
     /// The run's id.
     pub run: &'a str,
     /// The run's folder; `logs/` and `data/` are made in it.
@@ -84,6 +84,8 @@ pub struct LocalPlan<'a> {
     pub lock_defect: Option<&'a str>,
     /// A defect for the resource.
     pub resource_defect: Option<&'a str>,
+    /// Whether the systems' data is to be kept.
+    pub keep: bool,
     /// A Toxiproxy of the user's instead of the embedded one.
     pub toxiproxy: Option<SocketAddr>,
     /// Where every node is written down as soon as it runs.
@@ -91,20 +93,30 @@ pub struct LocalPlan<'a> {
 }
 
 impl LocalTarget {
-    /// Starts the services and the fault proxy, and waits until each of them answers.
+    /// Plans the systems, starts the fault proxy and waits until it answers. The systems are still to be started: their
+    /// nodes may need proxies between them.
     ///
     /// # Errors
-    /// When a folder cannot be made, no port is free, or a node does not come up in time.
-    pub async fn bring_up(plan: LocalPlan<'_>, ports: &mut Ports) -> Result<Self, HarnessError> {
-        // What a worker's children leave behind becomes ours, marked or not, and is killed at the take-down.
-        nix::sys::prctl::set_child_subreaper(true).map_err(|error| HarnessError::System {
-            what: "adopt what nodes leave behind",
-            source: error.into(),
-        })?;
+    /// When a folder cannot be made, no port is free, a program is missing, or the proxy does not come up in time.
+    pub async fn open(plan: LocalPlan<'_>, ports: &mut Ports) -> Result<Self, HarnessError> {
         let executable = std::env::current_exe().map_err(|source| HarnessError::System {
             what: "find the running program",
             source,
         })?;
+        Self::open_with(&executable, plan, ports).await
+    }
+
+    /// The same where the one binary is another program than this.
+    ///
+    /// # Errors
+    /// As [`LocalTarget::open`].
+    pub async fn open_with(
+        executable: &Path,
+        plan: LocalPlan<'_>,
+        ports: &mut Ports,
+    ) -> Result<Self, HarnessError> {
+        // What a worker's children leave behind becomes ours, marked or not, and is killed at the take-down.
+        adopt_orphans()?;
         for folder in ["logs", "data"] {
             let path = plan.folder.join(folder);
             std::fs::create_dir_all(&path)
@@ -117,56 +129,42 @@ impl LocalTarget {
             .pool_max_idle_per_host(0)
             .build()
             .map_err(|error| HarnessError::Internal(format!("no HTTP client: {error}")))?;
-        let start = |name: &'static str,
-                     verb: &'static str,
-                     address: SocketAddr,
-                     more: Vec<std::ffi::OsString>| {
-            let mut arguments = vec![verb.into(), "--listen".into(), address.to_string().into()];
-            arguments.extend(more);
-            let command = NodeCommand {
-                program: executable.clone().into(),
-                arguments,
-                marker: format!("{}/{name}", plan.run),
-                log: plan.folder.join("logs").join(format!("{name}.log")),
-                piped: false,
-            };
-            spawn(&spawner, &plan.journal, name, &command).map(|node| (command, node))
+        let site = Site {
+            run: plan.run,
+            folder: plan.folder,
+            executable,
+            clients: plan.suite.run.clients.0,
+            keep: plan.keep,
+            defects: [plan.lock_defect, plan.resource_defect],
         };
-        let mut service = |service: Service, defect: Option<&str>| {
-            let address = ports.claim()?;
-            let mut more = vec![
-                "--data".into(),
-                plan.folder.join("data").join(service.name()).into(),
-            ];
-            if let Some(defect) = defect {
-                more.extend(["--defect".into(), defect.into()]);
-            }
-            let (command, node) = start(service.name(), service.verb(), address, more)?;
-            Ok::<_, HarnessError>(RunningService {
-                command,
-                address,
-                node,
-            })
-        };
-        let services = [
-            service(Service::Lock, plan.lock_defect)?,
-            service(Service::Resource, plan.resource_defect)?,
-        ];
+        let (systems, roles) = systems::plan(plan.suite, &site, ports)?;
         let (proxy, proxy_api) = match plan.toxiproxy {
             Some(address) => (None, address),
             None => {
                 let address = ports.claim()?;
-                (
-                    Some(start("proxy", "toxiproxy", address, Vec::new())?.1),
-                    address,
-                )
+                let command = NodeCommand {
+                    arguments: vec![
+                        "toxiproxy".into(),
+                        "--listen".into(),
+                        address.to_string().into(),
+                    ],
+                    ..NodeCommand::new(
+                        executable,
+                        format!("{}/proxy", plan.run),
+                        plan.folder.join("logs").join("proxy.log"),
+                    )
+                };
+                let proxy = spawn(&spawner, &plan.journal, "proxy", &command)?;
+                (Some(proxy), address)
             }
         };
         let target = Self {
             run: plan.run.to_owned(),
             folder: plan.folder.to_owned(),
-            executable: executable.clone(),
-            services,
+            executable: executable.to_owned(),
+            systems,
+            roles,
+            nodes: Vec::new(),
             proxy,
             proxy_api,
             workers: Vec::new(),
@@ -174,21 +172,101 @@ impl LocalTarget {
             journal: plan.journal,
             spawner,
         };
-        for service in Service::ALL {
-            target.ready(service).await?;
-        }
         if let Some(proxy) = &target.proxy {
-            target
-                .answers("proxy", &format!("http://{proxy_api}/version"), proxy)
-                .await?;
+            let url = format!("http://{proxy_api}/version");
+            let answers = || -> Doing<'_, bool> {
+                let request = target.http.get(&url).send();
+                Box::pin(async {
+                    let answer = request.await;
+                    answer.is_ok_and(|answer| answer.status().is_success())
+                })
+            };
+            target.until("proxy", proxy, answers).await?;
         }
         Ok(target)
     }
 
-    /// Where a service listens.
+    /// Starts every node of every system and waits until each serves clients.
+    ///
+    /// # Errors
+    /// When one cannot be started or does not come up in time.
+    pub async fn start_systems(&mut self) -> Result<(), HarnessError> {
+        for (position, system) in self.systems.iter().enumerate() {
+            system.prepare(&self.spawner, &self.journal).await?;
+            for (place, Place { name, .. }) in system.places().iter().enumerate() {
+                let Some(command) = system.command(place) else {
+                    continue;
+                };
+                self.nodes.push(RunningNode {
+                    system: position,
+                    place,
+                    name: name.clone(),
+                    node: spawn(&self.spawner, &self.journal, name, &command)?,
+                });
+            }
+        }
+        for node in 0..self.nodes.len() {
+            self.ready(node).await?;
+        }
+        Ok(())
+    }
+
+    /// The run's places in the servers.
     #[must_use]
-    pub fn address(&self, service: Service) -> SocketAddr {
-        self.services[service as usize].address
+    pub fn tenancies(&self, suite: &Suite) -> Vec<Tenancy> {
+        let tenancy = |service: Service| {
+            let places = self.system(service).places().iter();
+            // A server of the user's has its address for a name.
+            let address = |place: &Place| match suite.target.kind {
+                TargetKind::Local => place.address.to_string(),
+                TargetKind::External => place.name.clone(),
+            };
+            Tenancy::new(suite, service, &self.run, places.map(address).collect())
+        };
+        Service::ALL.map(tenancy).into()
+    }
+
+    /// Every link of the run and its proxies, their ports still to be claimed: first those between nodes, then those of
+    /// the workers in turn, and for each of them both services. One proxy for each worker and node: without that no
+    /// partition could be asymmetric.
+    ///
+    /// # Errors
+    /// When no port is free.
+    pub fn wires(&self, workers: usize, ports: &mut Ports) -> Result<[Vec<Wire>; 2], HarnessError> {
+        let between = self.systems.iter().flat_map(|system| {
+            system.peer_ways().into_iter().map(|way| {
+                let link = format!("{}-{PEERS}", way.node);
+                Wire {
+                    proxy: wires::proxy_name(&self.run, &link, 0, 1),
+                    link,
+                    listen: way.advertised,
+                    upstream: way.listens,
+                    greeting: system.greeting(),
+                }
+            })
+        });
+        let between = between.collect();
+        let mut to_clients = Vec::new();
+        for worker in 0..workers {
+            for service in Service::ALL {
+                let (link, system) = (link_of(worker, service), self.system(service));
+                let places = system.places();
+                for (part, place) in places.iter().enumerate() {
+                    to_clients.push(Wire {
+                        proxy: wires::proxy_name(&self.run, &link, part, places.len()),
+                        link: link.clone(),
+                        listen: ports.claim()?,
+                        upstream: place.address,
+                        greeting: system.greeting(),
+                    });
+                }
+            }
+        }
+        Ok([between, to_clients])
+    }
+
+    fn system(&self, service: Service) -> &dyn System {
+        &*self.systems[self.roles[service as usize]]
     }
 
     /// Where the fault proxy's API listens.
@@ -197,18 +275,63 @@ impl LocalTarget {
         self.proxy_api
     }
 
-    /// A service's process.
+    /// The versions of the systems, by name.
     #[must_use]
-    pub fn service(&self, service: Service) -> SharedNode {
-        Arc::clone(&self.services[service as usize].node)
+    pub fn versions(&self) -> Vec<(String, String)> {
+        let versions = self.systems.iter().filter_map(|system| system.version());
+        versions.collect()
     }
 
-    /// The nodes that stand as long as the run, except where a fault kills them: the services and the proxy.
+    /// The nodes that serve as `service`, by their numbers.
     #[must_use]
-    pub fn standing(&self) -> Vec<(&'static str, SharedNode)> {
-        let services = Service::ALL.map(|service| (service.name(), self.service(service)));
+    pub fn serving(&self, service: Service) -> Vec<usize> {
+        let role = self.roles[service as usize];
+        let nodes = self.nodes.iter().enumerate();
+        nodes
+            .filter(|(_, node)| node.system == role)
+            .map(|(number, _)| number)
+            .collect()
+    }
+
+    /// The node that leads the others of its system now.
+    pub async fn leader(&self) -> Option<usize> {
+        for (position, system) in self.systems.iter().enumerate() {
+            if let Some(place) = system.leader(&self.http).await {
+                let is_it = |node: &RunningNode| node.system == position && node.place == place;
+                return self.nodes.iter().position(is_it);
+            }
+        }
+        None
+    }
+
+    /// A node's name.
+    ///
+    /// # Panics
+    /// When there is no such node; so for all that take a number.
+    #[must_use]
+    pub fn name(&self, node: usize) -> &str {
+        &self.nodes[node].name
+    }
+
+    /// What a node's system is called: only one node of a system is struck at a time.
+    #[must_use]
+    pub fn system_of(&self, node: usize) -> &str {
+        self.systems[self.nodes[node].system].name()
+    }
+
+    /// A node's process.
+    #[must_use]
+    pub fn node(&self, node: usize) -> SharedNode {
+        Arc::clone(&self.nodes[node].node)
+    }
+
+    /// The nodes that stand as long as the run, except where a fault kills them: those of the systems, and the proxy.
+    #[must_use]
+    pub fn standing(&self) -> Vec<(&str, SharedNode)> {
+        let nodes = self.nodes.iter();
+        let nodes = nodes.map(|node| (node.name.as_str(), Arc::clone(&node.node)));
         let proxy = self.proxy.iter().map(|proxy| ("proxy", Arc::clone(proxy)));
-        services.into_iter().chain(proxy).collect()
+        nodes.chain(proxy).collect()
     }
 
     /// A worker's process, by its index from 0.
@@ -227,69 +350,67 @@ impl LocalTarget {
     pub fn start_worker(&mut self, command: &[String]) -> Result<SharedNode, HarnessError> {
         let name = format!("w{}", self.workers.len() + 1);
         let (program, arguments) = match command.split_first() {
-            Some((program, arguments)) => {
-                (program.into(), arguments.iter().map(Into::into).collect())
-            }
-            None => (self.executable.clone().into(), vec!["worker".into()]),
+            Some((program, arguments)) => (
+                Path::new(program),
+                arguments.iter().map(Into::into).collect(),
+            ),
+            None => (self.executable.as_path(), vec!["worker".into()]),
         };
+        let marker = format!("{}/{name}", self.run);
+        let log = self.folder.join("logs").join(format!("{name}.log"));
         let command = NodeCommand {
-            program,
             arguments,
-            marker: format!("{}/{name}", self.run),
-            log: self.folder.join("logs").join(format!("{name}.log")),
             piped: true,
+            ..NodeCommand::new(program, marker, log)
         };
         let node = spawn(&self.spawner, &self.journal, &name, &command)?;
         self.workers.push(Arc::clone(&node));
         Ok(node)
     }
 
-    /// Starts a killed service again, on its data and its port, and waits until it answers. The text is the evidence.
+    /// Starts a killed node again, on its data and its port, and waits until it answers. The text is the evidence.
     ///
     /// # Errors
     /// When it does not come back.
-    pub async fn start_again(&self, service: Service) -> Result<String, HarnessError> {
+    pub async fn start_again(&self, node: usize) -> Result<String, HarnessError> {
         let begun = Instant::now();
-        let running = &self.services[service as usize];
-        let child = self
-            .spawner
-            .spawn(running.command.clone())
-            .map_err(|error| {
-                HarnessError::node(service.name(), format!("failed to start again: {error}"))
-            })?;
-        let node = Node::new(running.command.marker.clone(), child);
-        write_down(&self.journal, service.name(), &node)?;
-        let pid = node.pid();
+        let running = &self.nodes[node];
+        let command = self.systems[running.system]
+            .command(running.place)
+            .ok_or_else(|| HarnessError::node(&running.name, "is not ours to start"))?;
+        let child = self.spawner.spawn(command.clone()).map_err(|error| {
+            HarnessError::node(&running.name, format!("failed to start again: {error}"))
+        })?;
+        let process = Node::of(&command, child);
+        write_down(&self.journal, &running.name, &command, &process)?;
+        let pid = process.pid();
         *running
             .node
             .lock()
-            .expect("no holder of a node's lock panics") = node;
-        self.ready(service).await?;
+            .expect("no holder of a node's lock panics") = process;
+        self.ready(node).await?;
         Ok(format!(
             "pid {pid} answers after {:.0} ms",
             begun.elapsed().as_secs_f64() * 1e3
         ))
     }
 
-    async fn ready(&self, service: Service) -> Result<(), HarnessError> {
-        let url = format!("http://{}/healthz", self.address(service));
-        self.answers(service.name(), &url, &self.services[service as usize].node)
-            .await
+    async fn ready(&self, node: usize) -> Result<(), HarnessError> {
+        let running = &self.nodes[node];
+        let system = &self.systems[running.system];
+        let answers = || system.ready(running.place, &self.http);
+        self.until(&running.name, &running.node, answers).await
     }
 
-    /// Polls `url` until it answers 200.
-    async fn answers(&self, name: &str, url: &str, node: &SharedNode) -> Result<(), HarnessError> {
+    /// Asks until a node answers.
+    async fn until<'a>(
+        &self,
+        name: &str,
+        node: &SharedNode,
+        answers: impl Fn() -> Doing<'a, bool>,
+    ) -> Result<(), HarnessError> {
         let deadline = Instant::now() + READY_WITHIN;
-        loop {
-            if self
-                .http
-                .get(url)
-                .send()
-                .await
-                .is_ok_and(|answer| answer.status().is_success())
-            {
-                return Ok(());
-            }
+        while !answers().await {
             let ended = node
                 .lock()
                 .expect("no holder of a node's lock panics")
@@ -297,7 +418,7 @@ impl LocalTarget {
             let trouble = match ended {
                 Some(status) => Some(format!("ended with {status} before it answered")),
                 None => (Instant::now() > deadline)
-                    .then(|| format!("does not answer at {url} within {READY_WITHIN:?}")),
+                    .then(|| format!("does not answer within {READY_WITHIN:?}")),
             };
             if let Some(trouble) = trouble {
                 return Err(HarnessError::node(
@@ -307,6 +428,7 @@ impl LocalTarget {
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+        Ok(())
     }
 
     /// The last line of a node's log, for an error message.
@@ -323,7 +445,7 @@ impl LocalTarget {
 
     /// Kills every node that is left, and removes the services' data unless it is to be kept. Returns what is left.
     pub fn take_down(&self, keep_data: bool) -> Vec<String> {
-        let services = self.services.iter().map(|service| &service.node);
+        let services = self.nodes.iter().map(|running| &running.node);
         let nodes = self.workers.iter().chain(services).chain(&self.proxy);
         let killed = nodes.map(|node| {
             let mut node = node
@@ -332,7 +454,13 @@ impl LocalTarget {
             node.kill()
         });
         let mut left: Vec<String> = killed.filter_map(Result::err).collect();
-        left.extend(kill_adopted());
+        // Every node is dead and waited for: what has this process for its parent was left behind by one.
+        left.extend(kill_children(&HashSet::new()));
+        left.extend(
+            self.systems
+                .iter()
+                .flat_map(|system| system.clear(keep_data)),
+        );
         let data = self.folder.join("data");
         if !keep_data
             && data.exists()
@@ -341,29 +469,6 @@ impl LocalTarget {
             left.push(format!("{}: {error}", data.display()));
         }
         left
-    }
-}
-
-/// Kills what has become a child of the harness because its parent, a node, is gone. Every node is dead and waited for
-/// when this is called, so whatever has this process for its parent was left behind by one.
-fn kill_adopted() -> Vec<String> {
-    let harness = nix::unistd::getpid().as_raw();
-    let deadline = Instant::now() + ADOPTED_WITHIN;
-    loop {
-        let adopted = proc::children_of(harness);
-        if adopted.is_empty() {
-            return Vec::new();
-        }
-        if Instant::now() > deadline {
-            let tell = |pid: &i32| format!("pid {pid}, left behind by a node, outlived SIGKILL");
-            return adopted.iter().map(tell).collect();
-        }
-        for pid in adopted.into_iter().map(nix::unistd::Pid::from_raw) {
-            // Gone already, or waited for by nobody else: both are what is wanted.
-            let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL);
-            let _ = nix::sys::wait::waitpid(pid, Some(nix::sys::wait::WaitPidFlag::WNOHANG));
-        }
-        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -384,18 +489,24 @@ fn spawn(
         let program = command.program.to_string_lossy();
         HarnessError::node(name, format!("failed to start {program}: {error}"))
     })?;
-    let node = Node::new(command.marker.clone(), child);
-    write_down(journal, name, &node)?;
+    let node = Node::of(command, child);
+    write_down(journal, name, command, &node)?;
     Ok(Arc::new(Mutex::new(node)))
 }
 
 /// Nothing is done to a node that the journal does not know.
-fn write_down(journal: &Journal, name: &str, node: &Node) -> Result<(), HarnessError> {
+fn write_down(
+    journal: &Journal,
+    name: &str,
+    command: &NodeCommand,
+    node: &Node,
+) -> Result<(), HarnessError> {
     let Some(process) = Process::now(node.pid()) else {
         return Ok(());
     };
     journal.write(&Entry::Node {
         node: name.to_owned(),
         process,
+        home: command.home.clone(),
     })
 }

@@ -10,7 +10,8 @@ use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
-use super::proc;
+use super::NodeCommand;
+use super::proc::{self, Home};
 
 /// How long evidence of a signal may take before the outcome is unknown.
 const EVIDENCE_WITHIN: Duration = Duration::from_secs(2);
@@ -19,14 +20,19 @@ const EVIDENCE_WITHIN: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct Node {
     marker: String,
+    home: Option<Home>,
     child: Child,
 }
 
 impl Node {
-    /// Takes charge of a child that was started with `marker`.
+    /// Takes charge of a child that was started by `command`.
     #[must_use]
-    pub fn new(marker: String, child: Child) -> Self {
-        Self { marker, child }
+    pub fn of(command: &NodeCommand, child: Child) -> Self {
+        Self {
+            marker: command.marker.clone(),
+            home: command.home.clone(),
+            child,
+        }
     }
 
     /// The leader's process id.
@@ -46,10 +52,15 @@ impl Node {
         self.child.try_wait().ok().flatten()
     }
 
-    /// Every process of the node that lives: the leader, and all that carry its marker.
+    /// Every process of the node that lives: the leader, all that carry its marker, and all that are at home in it.
     #[must_use]
     pub fn processes(&self) -> Vec<i32> {
         let mut pids = proc::marked(&self.marker);
+        if let Some(home) = &self.home {
+            let housed = proc::at_home(home).into_iter();
+            let housed: Vec<i32> = housed.filter(|pid| !pids.contains(pid)).collect();
+            pids.extend(housed);
+        }
         if !pids.contains(&self.pid()) && proc::is_alive(self.pid()) {
             pids.push(self.pid());
         }
@@ -103,7 +114,13 @@ impl Node {
         let gone = self.drive(Signal::SIGKILL, |pid| !proc::is_alive(pid));
         // The leader is dead or was never there to be killed; waiting for it takes no time in either case.
         let status = self.child.wait();
-        gone?;
+        for pid in gone?.into_iter().filter(|&pid| pid != self.pid()) {
+            // Without their parent they are children of the harness, which adopts; others are nobody's to wait for.
+            let _ = nix::sys::wait::waitpid(
+                Pid::from_raw(pid),
+                Some(nix::sys::wait::WaitPidFlag::WNOHANG),
+            );
+        }
         let (pid, took) = (self.pid(), millis(begun));
         match status {
             Ok(status) => Ok(format!("pid {pid} gone ({status}) after {took}")),
@@ -111,17 +128,24 @@ impl Node {
         }
     }
 
-    /// Sends `signal` until every process of the node has `settled`; returns them. The group comes first, which is one
+    /// Sends `signal` until every process of the node has `settled`; returns all that were seen. The group comes first, which is one
     /// system call and reaches nearly everything. Then what left the group; again and again, because a process that is
     /// being born, or is just replacing its image, shows no marker yet.
     fn drive(&self, signal: Signal, settled: impl Fn(i32) -> bool) -> Result<Vec<i32>, String> {
         let deadline = Instant::now() + EVIDENCE_WITHIN;
         // A group that is gone has nobody to signal; what carries the marker is found below.
         let _ = killpg(Pid::from_raw(self.pid()), signal);
+        let mut seen = Vec::new();
         loop {
             let pids = self.processes();
+            let new: Vec<i32> = pids
+                .iter()
+                .filter(|pid| !seen.contains(*pid))
+                .copied()
+                .collect();
+            seen.extend(new);
             let Some(&first) = pids.iter().find(|&&pid| !settled(pid)) else {
-                return Ok(pids);
+                return Ok(seen);
             };
             if Instant::now() > deadline {
                 return Err(format!(
@@ -167,18 +191,15 @@ mod tests {
     fn node(script: &str, name: &str) -> Node {
         let marker = format!("test-{}/{name}", std::process::id());
         let command = NodeCommand {
-            program: "sh".into(),
             arguments: vec!["-c".into(), script.into()],
-            marker: marker.clone(),
-            log: "/dev/null".into(),
-            piped: false,
+            ..NodeCommand::new("sh".as_ref(), marker, "/dev/null".into())
         };
         let child = Spawner::start()
-            .map(|spawner| (spawner.spawn(command), spawner))
+            .map(|spawner| (spawner.spawn(command.clone()), spawner))
             .expect("a thread");
         // The spawner's thread must outlive the node; a test leaks it on purpose.
         std::mem::forget(child.1);
-        Node::new(marker, child.0.expect("sh runs"))
+        Node::of(&command, child.0.expect("sh runs"))
     }
 
     #[test]

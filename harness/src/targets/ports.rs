@@ -51,6 +51,14 @@ impl Ports {
         )))
     }
 
+    /// How many ports there are to draw from, and how many of them are free now.
+    #[must_use]
+    pub fn free() -> (usize, usize) {
+        let address = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let free = RANGE.filter(|&port| Self::bind(address(port)).is_ok());
+        (RANGE.len(), free.count())
+    }
+
     fn bind(address: SocketAddr) -> std::io::Result<Socket> {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
         // Bound without SO_REUSEADDR, so that a port that anybody has bound is refused; shared afterwards.

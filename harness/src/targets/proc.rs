@@ -1,10 +1,41 @@
 //! What `/proc` says of a process. Evidence is read here, never inferred from a system call that returned.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
 
 /// The environment variable that marks every process of a run: `<run>/<node>`.
 pub const MARKER: &str = "FENCEPOST_RUN";
+
+/// How processes are known that write over their environment, and their marker with it: by the program that they run and
+/// the folder that they work in, which is the data of one node of one run.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Home {
+    /// The folder, absolute.
+    pub folder: PathBuf,
+    /// The program.
+    pub program: PathBuf,
+}
+
+impl Home {
+    /// Whether `pid` is at home here.
+    #[must_use]
+    pub fn houses(&self, pid: i32) -> bool {
+        let leads_to = |link: &str, path: &Path| {
+            fs::read_link(format!("/proc/{pid}/{link}")).is_ok_and(|found| {
+                found == path || path.canonicalize().is_ok_and(|path| found == path)
+            })
+        };
+        leads_to("cwd", &self.folder) && leads_to("exe", &self.program)
+    }
+}
+
+/// Every process that is at home there, in no particular order.
+#[must_use]
+pub fn at_home(home: &Home) -> Vec<i32> {
+    processes().filter(|&pid| home.houses(pid)).collect()
+}
 
 /// The state letters of all threads of `pid`, e.g. `['T', 'T']`; empty where there is no such process.
 #[must_use]

@@ -6,15 +6,23 @@
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
+use std::sync::{Mutex, PoisonError, mpsc};
 
 use nix::sys::{prctl, signal::Signal};
 use nix::unistd::{Pid, getpid, getppid, setsid};
 
-use super::proc::MARKER;
+use super::proc::{Home, MARKER};
 use crate::error::HarnessError;
+
+/// Held while a node is being started.
+static DOOR: Mutex<()> = Mutex::new(());
+
+/// Waits for a node that is being started, and lets no other be started by this process any more.
+pub fn start_nothing_more() {
+    std::mem::forget(DOOR.lock().unwrap_or_else(PoisonError::into_inner));
+}
 
 /// What to start.
 #[derive(Clone, Debug)]
@@ -29,6 +37,41 @@ pub struct NodeCommand {
     pub log: PathBuf,
     /// Whether standard input and output are pipes of ours (workers) or closed and logged (services).
     pub piped: bool,
+    /// Variables that it is given.
+    pub environment: Vec<(&'static str, &'static str)>,
+    /// Variables that it is not given: those whose names begin so.
+    pub without: Option<&'static str>,
+    /// As whom it runs, where that is not the harness's own user.
+    pub owner: Option<Owner>,
+    /// How its processes are known that hide the marker.
+    pub home: Option<Home>,
+}
+
+/// A user and a group.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Owner {
+    /// The user's number.
+    pub user: u32,
+    /// The group's number.
+    pub group: u32,
+}
+
+impl NodeCommand {
+    /// A program without arguments, as the harness's own user, unpiped.
+    #[must_use]
+    pub fn new(program: &Path, marker: String, log: PathBuf) -> Self {
+        Self {
+            program: program.into(),
+            arguments: Vec::new(),
+            marker,
+            log,
+            piped: false,
+            environment: Vec::new(),
+            without: None,
+            owner: None,
+            home: None,
+        }
+    }
 }
 
 type Order = (NodeCommand, mpsc::SyncSender<std::io::Result<Child>>);
@@ -74,6 +117,7 @@ impl Spawner {
 }
 
 fn spawn(node: &NodeCommand) -> std::io::Result<Child> {
+    let _door = DOOR.lock().unwrap_or_else(PoisonError::into_inner);
     let log = std::fs::OpenOptions::new()
         .create(true)
         .append(true)
@@ -83,7 +127,21 @@ fn spawn(node: &NodeCommand) -> std::io::Result<Child> {
         .args(&node.arguments)
         .env(MARKER, &node.marker)
         .env("PYTHONUNBUFFERED", "1")
+        .envs(node.environment.iter().copied())
         .stderr(log.try_clone()?);
+    if let Some(prefix) = node.without {
+        let foreign = std::env::vars_os().map(|(name, _)| name);
+        let ours = |name: &OsString| node.environment.iter().any(|(given, _)| name == *given);
+        for name in foreign.filter(|name| !ours(name)) {
+            if name.as_encoded_bytes().starts_with(prefix.as_bytes()) {
+                command.env_remove(name);
+            }
+        }
+    }
+    if let Some(owner) = node.owner {
+        // These come before what is asked for below: a change of user would undo the death signal.
+        command.uid(owner.user).gid(owner.group);
+    }
     if node.piped {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
     } else {

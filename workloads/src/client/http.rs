@@ -20,7 +20,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use reqwest::{Client, RequestBuilder, Response, StatusCode, redirect, retry};
+use reqwest::{Client, RequestBuilder, Response, StatusCode, Url, redirect, retry};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -40,25 +40,23 @@ const IDLE_CONNECTIONS: usize = 2;
 #[derive(Debug)]
 pub(crate) struct Service {
     connections: Client,
-    /// `http://host:port`
-    base: String,
+    /// `http://host:port/`
+    base: Url,
     timeout: Duration,
 }
 
 impl Service {
     /// Prepares connections; none is opened yet.
     pub(crate) fn new(endpoint: &Endpoint<'_>) -> Result<Self, EndpointError> {
-        let unusable = |message: String| EndpointError::Unusable {
-            client: endpoint.client.to_owned(),
-            address: endpoint.address.to_owned(),
-            message,
-        };
-        let base = format!("http://{}", endpoint.address);
-        match reqwest::Url::parse(&base) {
-            Ok(url) if url.path() == "/" && url.query().is_none() && url.fragment().is_none() => {}
+        let unusable = |message: String| endpoint.unusable(message);
+        let base = format!("http://{}", endpoint.single()?);
+        let base = match Url::parse(&base) {
+            Ok(url) if url.path() == "/" && url.query().is_none() && url.fragment().is_none() => {
+                url
+            }
             Ok(_) => return Err(unusable("host:port is right".to_owned())),
             Err(error) => return Err(unusable(error.to_string())),
-        }
+        };
         let connections = Client::builder()
             .no_proxy()
             .http1_only()
@@ -99,8 +97,11 @@ impl Service {
         self.connections.post(self.at(path))
     }
 
-    fn at(&self, path: &str) -> String {
-        [&self.base, path].concat()
+    /// The host was looked at once; `path` is made of segments that need no more escaping.
+    fn at(&self, path: &str) -> Url {
+        let mut url = self.base.clone();
+        url.set_path(path);
+        url
     }
 }
 
@@ -256,6 +257,7 @@ pub(crate) fn segment(name: &str) -> Result<String, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::Options;
 
     #[test]
     fn a_name_is_one_segment_of_a_path_whatever_it_holds() {
@@ -284,11 +286,14 @@ mod tests {
 
     #[test]
     fn an_address_is_a_host_and_a_port_and_nothing_else() {
+        let options = Options::plain("reference", "reference", Duration::from_secs(1));
         let service = |address| {
             Service::new(&Endpoint {
                 client: "c1",
-                address,
+                addresses: &[address],
                 timeout: Duration::from_secs(1),
+                options: &options,
+                namespace: &options.namespace,
             })
         };
         assert!(service("127.0.0.1:80").is_ok());

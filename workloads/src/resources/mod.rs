@@ -3,31 +3,30 @@
 //! Each file speaks one system's own language and makes [`Resource`] of it. To add one: write its file, and name it
 //! in [`RESOURCES`].
 
+#[cfg(feature = "etcd")]
+mod etcd;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod reference;
 
 use crate::client::{Endpoint, EndpointError, Resource};
+use crate::systems::{self, Server, System, system};
 
 /// Makes one client of a resource. Opens no connection yet.
 pub type Connect = fn(&Endpoint<'_>) -> Result<Box<dyn Resource>, EndpointError>;
 
-/// Every resource that can be spoken to: `[resource] kind` and how to make a client of it.
-pub const RESOURCES: &[(&str, Connect)] = &[("reference", reference::connect)];
+/// Every resource that can be spoken to.
+#[rustfmt::skip]
+pub const RESOURCES: &[System<Connect>] = &[
+    system!(reference, "reference", Server::Reference, [], "Fencepost's own fenced resource"),
+    system!(etcd if "etcd", "etcd", Server::Etcd, ["conditional", "none"], "a key of the etcd that has the lock, written while the lock's key is there"),
+    system!(postgres if "postgres", "postgres", Server::Postgres, ["conditional", "none", "select-then-update"], "a PostgreSQL row that keeps the highest token"),
+];
 
 /// Makes one client of the resource called `kind`.
 ///
 /// # Errors
-/// When there is no such kind, or it cannot be spoken to at that address or under that name.
+/// When there is no such kind, this build lacks it, or it cannot be spoken to at those addresses or under that name.
 pub fn connect(kind: &str, endpoint: &Endpoint<'_>) -> Result<Box<dyn Resource>, EndpointError> {
-    match RESOURCES.iter().find(|(known, _)| *known == kind) {
-        Some((_, connect)) => connect(endpoint),
-        None => Err(EndpointError::UnknownKind {
-            what: "resource",
-            kind: kind.to_owned(),
-            known: RESOURCES
-                .iter()
-                .map(|(known, _)| *known)
-                .collect::<Vec<_>>()
-                .join(", "),
-        }),
-    }
+    systems::connect(RESOURCES, "resource", kind, |connect| connect(endpoint))
 }

@@ -16,11 +16,8 @@ use crate::client::{Call, Endpoint, EndpointError, Outcome, Reading, Reason, Res
 
 /// Makes one client.
 pub(super) fn connect(endpoint: &Endpoint<'_>) -> Result<Box<dyn Resource>, EndpointError> {
-    let client = HeaderValue::from_str(endpoint.client).map_err(|_| EndpointError::Unusable {
-        client: endpoint.client.to_owned(),
-        address: endpoint.address.to_owned(),
-        message: "the name goes into a header: printable ASCII is right".to_owned(),
-    })?;
+    let client = HeaderValue::from_str(endpoint.client)
+        .map_err(|_| endpoint.unusable("the name goes into a header: printable ASCII is right"))?;
     Ok(Box::new(ReferenceResource {
         service: Service::new(endpoint)?,
         client,

@@ -11,11 +11,23 @@ pub struct BuiltIn {
     pub text: &'static str,
 }
 
-/// All of them, the default first.
-pub const BUILT_IN: &[BuiltIn] = &[BuiltIn {
-    name: "default",
-    text: include_str!("../../suites/default.toml"),
-}];
+macro_rules! files {
+    ($($name:literal),+ $(,)?) => {
+        &[$(BuiltIn { name: $name, text: include_str!(concat!("../../suites/", $name, ".toml")) }),+]
+    };
+}
+
+/// All of them, the default first. To add one: write its file, and name it here.
+pub const BUILT_IN: &[BuiltIn] = files![
+    "default",
+    "etcd-postgres",
+    "etcd-unfenced",
+    "etcd-header-token",
+    "etcd-etcd",
+    "postgres-postgres",
+    "postgres-advisory",
+    "postgres-select-then-update",
+];
 
 /// The built-in suite called `name`.
 #[must_use]

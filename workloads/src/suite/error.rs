@@ -1,5 +1,8 @@
 //! Why a suite cannot be used, in one line.
 
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
 /// A suite that cannot be used: where it stands, what is wrong, what would be right.
 #[derive(Debug, thiserror::Error)]
 #[error("{origin}{}: {message}", line.map(|line| format!(", line {line}")).unwrap_or_default())]
@@ -12,19 +15,58 @@ pub struct SuiteError {
     pub message: String,
 }
 
+/// Values that are fine by themselves and do not go together: the fields to blame, and what would be right.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{}: {message}", fields[0])]
+pub struct Misfit {
+    /// The fields, `table.key`, the one to blame first. Of those the first that a suite holds is where it is wrong.
+    pub fields: Vec<&'static str>,
+    /// Which of the faults it is in, from 0, if it is in one.
+    pub fault: Option<usize>,
+    /// What is wrong and what would be right.
+    pub message: String,
+}
+
+impl Misfit {
+    pub(super) fn between(fields: &[&'static str], message: String) -> Self {
+        Self {
+            fields: fields.to_vec(),
+            fault: None,
+            message,
+        }
+    }
+
+    pub(super) fn in_fault(position: usize, key: &'static str, message: String) -> Self {
+        Self {
+            fields: vec![key],
+            fault: Some(position),
+            message,
+        }
+    }
+
+    /// The first of the fields that `text` holds, and where.
+    fn place(&self, text: &str) -> Option<(&'static str, usize)> {
+        let document = DeTable::parse(text).ok()?;
+        let tables: &DeTable<'_> = document.get_ref();
+        self.fields.iter().find_map(|field| {
+            let (table, key) = match self.fault {
+                Some(position) => {
+                    let faults = tables.get("fault")?.get_ref().as_array()?;
+                    (faults.get(position)?.get_ref().as_table()?, *field)
+                }
+                None => {
+                    let (table, key) = field.split_once('.')?;
+                    (tables.get(table)?.get_ref().as_table()?, key)
+                }
+            };
+            let (key, _): (&Spanned<_>, &Spanned<DeValue<'_>>) = table.get_key_value(key)?;
+            Some((*field, key.span().start))
+        })
+    }
+}
+
 impl SuiteError {
     pub(super) fn from_toml(error: &toml::de::Error, text: &str, origin: &str) -> Self {
-        let line = error.span().map(|span| {
-            text.as_bytes()[..span.start.min(text.len())]
-                .iter()
-                .filter(|&&b| b == b'\n')
-                .count()
-                + 1
-        });
-        let quoted = line
-            .and_then(|line| text.lines().nth(line - 1))
-            .map(str::trim)
-            .filter(|quoted| !quoted.is_empty());
         let reason = error
             .message()
             .split('\n')
@@ -32,6 +74,27 @@ impl SuiteError {
             .filter(|part| !part.is_empty())
             .collect::<Vec<_>>()
             .join("; ");
+        Self::at(error.span().map(|span| span.start), reason, text, origin)
+    }
+
+    pub(super) fn of_misfit(misfit: &Misfit, text: &str, origin: &str) -> Self {
+        let place = misfit.place(text);
+        let field = place.map_or(misfit.fields[0], |(field, _)| field);
+        let table = if misfit.fault.is_some() { "fault." } else { "" };
+        let reason = format!("{table}{field}: {}", misfit.message);
+        Self::at(place.map(|(_, start)| start), reason, text, origin)
+    }
+
+    /// What is wrong at a byte of the text, with that line of it.
+    fn at(start: Option<usize>, reason: String, text: &str, origin: &str) -> Self {
+        let line = start.map(|start| {
+            let before = &text.as_bytes()[..start.min(text.len())];
+            before.iter().filter(|&&byte| byte == b'\n').count() + 1
+        });
+        let quoted = line
+            .and_then(|line| text.lines().nth(line - 1))
+            .map(str::trim)
+            .filter(|quoted| !quoted.is_empty());
         let message = match quoted {
             Some(quoted) => format!(
                 "`{}`: {reason}",
@@ -43,14 +106,6 @@ impl SuiteError {
             origin: origin.to_owned(),
             line,
             message,
-        }
-    }
-
-    pub(super) fn in_field(origin: &str, field: &str, message: String) -> Self {
-        Self {
-            origin: origin.to_owned(),
-            line: None,
-            message: format!("{field}: {message}"),
         }
     }
 }

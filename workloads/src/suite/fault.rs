@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Length, Span};
+use super::{Length, Misfit, Span};
 
 /// One entry of the fault plan.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -15,7 +15,7 @@ pub struct Fault {
     /// To which node (`pause`, `kill`); the zombie finds its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on: Option<On>,
-    /// To which link (`hole`, `lost-reply`, `latency`).
+    /// To which link (`hole`, `lost-reply`, `latency`, `reset`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link: Option<Link>,
     /// How often; jittered by the seed by a fifth either way.
@@ -39,10 +39,37 @@ struct Written {
     delay: Option<Length>,
 }
 
-impl TryFrom<Written> for Fault {
-    type Error = String;
+/// A key of a fault that does not fit its kind, and what would be right.
+pub(super) struct Unfit {
+    key: &'static str,
+    message: String,
+}
 
-    fn try_from(written: Written) -> Result<Self, String> {
+impl std::fmt::Display for Unfit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+/// The first fault of a suite's text whose parts do not fit each other, if every fault can be read by itself.
+pub(super) fn first_misfit(text: &str) -> Option<Misfit> {
+    #[derive(Deserialize)]
+    struct Faults {
+        fault: Vec<Written>,
+    }
+    let faults: Faults = toml::from_str(text).ok()?;
+    let mut faults = faults.fault.into_iter().enumerate();
+    faults.find_map(|(position, written)| {
+        let unfit = Fault::try_from(written).err()?;
+        Some(Misfit::in_fault(position, unfit.key, unfit.message))
+    })
+}
+
+impl TryFrom<Written> for Fault {
+    type Error = Unfit;
+
+    fn try_from(written: Written) -> Result<Self, Unfit> {
+        let unfit = |key, message| Err(Unfit { key, message });
         let Written {
             kind,
             on,
@@ -55,29 +82,35 @@ impl TryFrom<Written> for Fault {
         let (takes_on, takes_link) = match kind {
             FaultKind::Zombie => (false, false),
             FaultKind::Pause | FaultKind::Kill => (true, false),
-            FaultKind::Hole | FaultKind::LostReply | FaultKind::Latency => (false, true),
+            FaultKind::Hole | FaultKind::LostReply | FaultKind::Latency | FaultKind::Reset => {
+                (false, true)
+            }
         };
         if on.is_some() && !takes_on {
-            return Err(format!("a {name} fault takes no `on`"));
+            return unfit("on", format!("a {name} fault takes no `on`"));
         }
         if link.is_some() && !takes_link {
-            return Err(format!("a {name} fault takes no `link`"));
+            return unfit("link", format!("a {name} fault takes no `link`"));
         }
         if delay.is_some() && kind != FaultKind::Latency {
-            return Err(format!(
-                "a {name} fault takes no `delay`: only latency does"
-            ));
+            return unfit(
+                "delay",
+                format!("a {name} fault takes no `delay`: only latency does"),
+            );
         }
         let on = match (kind, on) {
             (FaultKind::Pause, on) => Some(on.unwrap_or(On::Worker)),
-            (FaultKind::Kill, on @ (None | Some(On::Lock | On::Resource))) => {
+            (FaultKind::Kill, on @ (None | Some(On::Lock | On::Resource | On::Leader))) => {
                 Some(on.unwrap_or(On::Resource))
             }
             (FaultKind::Kill, Some(other)) => {
-                return Err(format!(
-                    "a kill fault on {:?} cannot be done: \"lock\" or \"resource\" is right",
-                    other.name()
-                ));
+                return unfit(
+                    "on",
+                    format!(
+                        "a kill fault on {:?} cannot be done: \"lock\", \"resource\" or \"leader\" is right",
+                        other.name()
+                    ),
+                );
             }
             (_, on) => on,
         };
@@ -116,6 +149,15 @@ impl Fault {
     }
 }
 
+impl Fault {
+    /// Whether it is done to a server or to what stands between servers, and not to a worker or one of its links.
+    #[must_use]
+    pub fn strikes_a_server(&self) -> bool {
+        matches!(self.on, Some(On::Lock | On::Resource | On::Leader))
+            || self.link == Some(Link::LeaderPeers)
+    }
+}
+
 /// What is done.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -130,6 +172,8 @@ pub enum FaultKind {
     LostReply,
     /// Every answer on a link comes later.
     Latency,
+    /// Connections on a link are reset as soon as bytes flow on them; new ones too.
+    Reset,
     /// SIGKILL, then a restart on the same data.
     Kill,
 }
@@ -157,6 +201,10 @@ pub const FAULT_KINDS: &[(FaultKind, &str)] = &[
         "every answer on a worker's link to a service comes later by `delay`",
     ),
     (
+        FaultKind::Reset,
+        "connections on a worker's link to a service are reset as soon as bytes flow on them",
+    ),
+    (
         FaultKind::Kill,
         "SIGKILL a service, restart it on the same data after `length`",
     ),
@@ -172,6 +220,7 @@ impl FaultKind {
             Self::Hole => "hole",
             Self::LostReply => "lost-reply",
             Self::Latency => "latency",
+            Self::Reset => "reset",
             Self::Kill => "kill",
         }
     }
@@ -188,6 +237,8 @@ pub enum On {
     Lock,
     /// The fenced resource.
     Resource,
+    /// The node that leads its system then, where there is such a thing.
+    Leader,
     /// One worker by its name, `w1` and up.
     Node(u32),
 }
@@ -201,6 +252,7 @@ impl On {
             Self::Holder => "holder".to_owned(),
             Self::Lock => "lock".to_owned(),
             Self::Resource => "resource".to_owned(),
+            Self::Leader => "leader".to_owned(),
             Self::Node(number) => format!("w{number}"),
         }
     }
@@ -220,17 +272,18 @@ impl<'de> Deserialize<'de> for On {
             "holder" => Ok(Self::Holder),
             "lock" => Ok(Self::Lock),
             "resource" => Ok(Self::Resource),
+            "leader" => Ok(Self::Leader),
             other => other
                 .strip_prefix('w')
                 .and_then(|number| number.parse().ok())
                 .filter(|number| *number > 0)
                 .map(Self::Node)
-                .ok_or_else(|| serde::de::Error::custom(format!("{text:?} is no node: worker, holder, lock, resource or a worker's name (w1) is right"))),
+                .ok_or_else(|| serde::de::Error::custom(format!("{text:?} is no node: worker, holder, lock, resource, leader or a worker's name (w1) is right"))),
         }
     }
 }
 
-/// The link that a fault strikes: one worker's, drawn from the seed.
+/// The link that a fault strikes: one worker's, drawn from the seed, or the one on which a leader is reached by its peers.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Link {
@@ -238,6 +291,8 @@ pub enum Link {
     WorkerLock,
     /// From a worker to the resource.
     WorkerResource,
+    /// From the peers of the node that leads then to it.
+    LeaderPeers,
 }
 
 impl Link {
@@ -247,6 +302,7 @@ impl Link {
         match self {
             Self::WorkerLock => "worker-lock",
             Self::WorkerResource => "worker-resource",
+            Self::LeaderPeers => "leader-peers",
         }
     }
 }

@@ -1,0 +1,193 @@
+"""What is known of real systems, measured: `.ci/soak findings` writes harness/docs/findings.md.
+
+FENCEPOST_FINDINGS_TIME says how long each run lasts (default 40s), FENCEPOST_FINDINGS_SEEDS how many seeds each cell
+of the grid has (default 1).
+"""
+import json
+import os
+import pathlib
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+TIME = os.environ.get("FENCEPOST_FINDINGS_TIME", "40s")
+SEEDS = range(1, int(os.environ.get("FENCEPOST_FINDINGS_SEEDS", "1")) + 1)
+LEASES, PAUSES = ["1s", "2s", "4s", "8s"], ["500ms", "1s", "2s", "4s", "8s", "16s"]
+
+
+def suite(folder, name, lock, resource, faults, run=""):
+    """A suite file."""
+    path = pathlib.Path(folder) / f"{name}.toml"
+    entries = "".join("[[fault]]\n" + "".join(f"{key} = \"{value}\"\n" for key, value in fault.items()) for fault in faults)
+    path.write_text(
+        f"name = \"{name}\"\n{'' if faults else 'fault = []'}\n[run]\ntime_limit = \"{TIME}\"\n{run}\n[lock]\n{lock}\n"
+        f"[resource]\n{resource}\n[worker]\ntimeout = \"1s\"\n[expect]\nzombie_writes = 1\n{entries}"
+    )
+    return path
+
+
+class History:
+    """A recorded run."""
+
+    def __init__(self, end):
+        self.end = end
+        lines = (pathlib.Path(end["folder"]) / "history.jsonl").read_text().splitlines()
+        opened, self.operations = {}, []
+        for line in map(json.loads, lines):
+            kind = line.get("type")
+            if kind == "invoke":
+                opened[line["process"]] = line
+            elif kind in ("ok", "fail", "info") and line["process"] in opened:
+                self.operations.append((opened.pop(line["process"]), line))
+
+    def of(self, f, kind="ok"):
+        return [pair for pair in self.operations if pair[0]["f"] == f and pair[1]["type"] == kind]
+
+    def stale(self):
+        """Acknowledged writes, those of them under a token that a completed write had outdone, and how many
+        acknowledged writes of a newer holder such a one overwrote."""
+        writes = sorted(self.of("write"), key=lambda pair: pair[1]["index"])
+        stale = lost = 0
+        done = {}  # key -> [(index of completion, token)]
+        for invoked, completed in writes:
+            before = done.setdefault(invoked["key"], [])
+            token = completed.get("token", invoked["token"])
+            earlier = [other for index, other in before if index < invoked["index"]]
+            if earlier and max(earlier) > token:
+                stale += 1
+                lost += before[-1][1] > token
+            before.append((completed["index"], token))
+        return len(writes), stale, lost
+
+    def hand_overs(self):
+        """Milliseconds from an acknowledged release to the next grant of the same lock."""
+        released, took = {}, []
+        for invoked, completed in sorted(self.operations, key=lambda pair: pair[1]["index"]):
+            if completed["type"] != "ok":
+                continue
+            if invoked["f"] == "release":
+                released[invoked["lock"]] = completed["time"]
+            elif invoked["f"] == "acquire" and invoked["lock"] in released:
+                took.append((completed["time"] - released.pop(invoked["lock"])) / 1e6)
+        return took
+
+    def took(self, f):
+        return [(completed["time"] - invoked["time"]) / 1e6 for invoked, completed in self.of(f)]
+
+    def overlaps(self):
+        """Holds whose holder wrote, or tried to, after a successor's write was acknowledged."""
+        best, seen = {}, set()
+        events = [(line["index"], 0, line, line) for line, _ in self.of("write") + self.of("write", "fail")]
+        events += [(completed["index"], 1, invoked, completed) for invoked, completed in self.of("write")]
+        for _, phase, invoked, completed in sorted(events, key=lambda event: event[:2]):
+            key, token = invoked["key"], invoked["token"]
+            if phase == 1:
+                best[key] = max(token, best.get(key, token))
+            elif best.get(key, token) > token:
+                seen.add((invoked.get("lock"), token))
+        return len(seen)
+
+
+def quantile(values, share):
+    return f"{sorted(values)[int((len(values) - 1) * share)]:.1f}" if values else "-"
+
+
+def names(end):
+    return ", ".join(sorted({found["finding"] for found in end["findings"]})) or "none"
+
+
+def write(run, table, circumstances, versions):
+    out, files = tempfile.mkdtemp(prefix="findings-"), tempfile.mkdtemp(prefix="suites-")
+
+    def measure(path, *flags):
+        status, end = run(out, path, *flags)
+        print(path.stem if hasattr(path, "stem") else path, *flags, end["verdict"], names(end), flush=True)
+        return History(end)
+
+    parts = [f"# Findings: what etcd and PostgreSQL were seen to do\n\n{circumstances('findings')}"]
+
+    def part(text):
+        parts.append(text)
+        (ROOT / "harness/docs/findings.md").write_text("\n\n".join(parts) + "\n")
+
+    postgres = "kind = \"postgres\"\nfence = "
+    grid = {}
+    for fence in ["none", "conditional"]:
+        for lease in LEASES:
+            for pause in PAUSES:
+                faults = [
+                    {"kind": "pause", "on": "holder", "every": "5s", "length": pause},
+                    {"kind": "pause", "on": "leader", "every": "15s", "length": "2s"},
+                ]
+                name = f"{'unfenced' if fence == 'none' else 'fenced'}-{lease}-{pause}"
+                path = suite(files, name, f"kind = \"etcd\"\nlease = \"{lease}\"", postgres + f"\"{fence}\"", faults)
+                counts = [measure(path, "--seed", seed).stale() for seed in SEEDS]
+                grid[fence, lease, pause] = [sum(column) for column in zip(*counts)]
+
+    def cell(fence, lease, pause):
+        acknowledged, stale, lost = grid[fence, lease, pause]
+        return f"{100 * stale / max(acknowledged, 1):.2f} % ({stale} of {acknowledged}; {lost})"
+
+    for fence, title in [("none", "without fencing"), ("conditional", "with create_revision as the token")]:
+        rows = [[lease] + [cell(fence, lease, pause) for pause in PAUSES] for lease in LEASES]
+        part(
+            f"## etcd's lock {title}\n\nThe holder is stopped every 5 s for as long as the column says, the leader of etcd every 15 s for 2 s; "
+            f"{TIME} a cell, seeds {SEEDS.start} to {SEEDS.stop - 1}, 200 operations a second. Shown: the share of acknowledged writes that were made under "
+            "a token which another holder's completed write had outdone, and in parentheses their number, and how many of them "
+            "overwrote a newer holder's acknowledged write at once. etcd grants no lease below 2 s.\n\n"
+            + table(["lease"] + [f"stopped {pause}" for pause in PAUSES], rows)
+        )
+    rows = []
+    for source in ["header-revision", "create-revision"]:
+        text = (ROOT / "workloads/suites/etcd-header-token.toml").read_text().replace("header-revision", source)
+        path = pathlib.Path(files) / f"lapsed-{source}.toml"
+        path.write_text(text.replace("etcd-header-token", f"lapsed-{source}"))
+        for seed in (1, 2, 3):
+            history = measure(path, "--seed", seed, "--time-limit", TIME)
+            end = history.end
+            twice = sum(found["count"] for found in end["findings"] if found["finding"] == "duplicate-token")
+            rows.append([source, seed, end["verdict"], names(end), twice])
+    part(
+        "## A waiter whose lease lapsed while it queued\n\nThe suite `etcd-header-token` stops clients for longer than their lease while they "
+        f"queue; `fencepost run etcd-header-token --seed N --time-limit {TIME}`, and the same with `token = \"create-revision\"`. etcd grants the lock to a "
+        "waiter whose key is gone and to the next one at once (etcd issue 11456); both answers carry one header revision.\n\n"
+        + table(["token", "seed", "verdict", "findings", "numbers given twice"], rows)
+    )
+    rows = []
+    advisory = "kind = \"postgres-advisory\"\nlease = \"3s\""
+    for what, fault in {
+        "hole": {"kind": "hole", "link": "worker-lock", "every": "2s", "length": "1s..3s"},
+        "lost reply": {"kind": "lost-reply", "link": "worker-lock", "every": "2s", "length": "1s..2s"},
+        "reset": {"kind": "reset", "link": "worker-lock", "every": "2s", "length": "1s..2s"},
+        "kill of the server": {"kind": "kill", "on": "lock", "every": "4s", "length": "50ms..300ms"},
+    }.items():
+        for fence in ["none", "conditional"]:
+            path = suite(files, f"advisory-{fault['kind']}-{fence}", advisory, postgres + f"\"{fence}\"", [fault])
+            history = measure(path, "--seed", 1)
+            acknowledged, stale, lost = history.stale()
+            rows.append([what, fence, history.overlaps(), f"{stale} of {acknowledged}", lost, history.end["verdict"], names(history.end)])
+    part(
+        "## PostgreSQL's advisory lock when its connection is cut\n\nIt is lost with its connection, and its holder is not told. "
+        f"{TIME} a row, seed 1. Overlaps are holds whose holder went on writing after a successor had.\n\n"
+        + table(["cut by", "fence", "overlaps", "stale writes acknowledged", "overwrote at once", "verdict", "findings"], rows)
+    )
+    rows = []
+    for name, lock, resource in [
+        ("reference", "kind = \"reference\"\nlease = \"2s\"", "kind = \"reference\""),
+        ("etcd", "kind = \"etcd\"\nlease = \"2s\"", postgres + "\"conditional\""),
+        ("postgres", "kind = \"postgres\"\nlease = \"2s\"", postgres + "\"conditional\""),
+        ("etcd, unfenced write", "kind = \"etcd\"\nlease = \"2s\"", postgres + "\"none\""),
+    ]:
+        path = suite(files, name.replace(", ", "-").replace(" ", "-"), lock, resource, [], "rate = \"max\"")
+        history = measure(path, "--seed", 1)
+        hand_overs, writes = history.hand_overs(), history.took("write")
+        seconds = max(completed["time"] for _, completed in history.operations) / 1e9
+        rows.append(
+            [name, f"{len(history.of('acquire')) / seconds:.1f}", *(quantile(hand_overs, share) for share in (0.5, 0.9, 0.99))]
+            + [f"{len(writes) / seconds:.0f}", *(quantile(writes, share) for share in (0.5, 0.99))]
+        )
+    part(
+        f"## Side by side\n\nNo faults, 10 clients, 4 locks, as many operations as they can carry out; {TIME} each, one after the other on one machine, through the "
+        "fault proxy. Milliseconds. A hand-over is from an acknowledged release to the next grant of the lock. Compare rows, not with other machines.\n\n"
+        + table(["lock", "grants a second", "hand-over p50", "p90", "p99", "writes a second", "write p50", "p99"], rows)
+    )
+    part(f"Servers: {versions(out)}")

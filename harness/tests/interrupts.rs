@@ -1,0 +1,137 @@
+//! Ctrl-C in every phase of a run: it heals, judges what was recorded, writes the report, and leaves nothing. A second one
+//! is quicker and leaves nothing either.
+
+mod support;
+
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use support::{Running, left_behind, only_json, short_suite, turn};
+
+/// Faults as close together as a short load needs.
+const FAULTS: &str = "[[fault]]\nkind = \"kill\"\non = \"lock\"\nevery = \"700ms\"\n\
+    [[fault]]\nkind = \"pause\"\non = \"worker\"\nevery = \"400ms\"\nlength = \"300ms\"\n";
+
+/// Sends the run so many signals and holds what it ends with against what it must.
+fn interrupted(mut run: Running, signals: u32, told: &str) {
+    for _ in 0..signals {
+        // It may have ended before the second.
+        run.signal(Signal::SIGINT);
+        std::thread::sleep(Duration::from_millis(30));
+    }
+    let (code, stdout) = run.end();
+    let folder = run.folder().expect("it has begun");
+    let end = only_json(&stdout);
+    assert!(matches!(code, Some(0 | 2 | 70)), "{told}: {code:?} {end}");
+    assert_ne!(end["verdict"], Value::from("invalid"), "{told}: {end}");
+    if code == Some(70) {
+        let cut_short = "the final reads were cut short by a second signal";
+        assert_eq!(
+            (signals, &end["troubles"]),
+            (2, &serde_json::json!([cut_short])),
+            "{told}"
+        );
+    }
+    for file in ["verdict.json", "summary.md", "run.json", "report.html"] {
+        assert!(folder.join(file).is_file(), "{told}: {file}");
+    }
+    let id = end["run"].as_str().expect("an id");
+    assert_eq!(left_behind(id), Vec::<String>::new(), "{told}");
+    assert!(run.journal().is_none(), "{told}: a journal is left");
+    assert!(!folder.join("data").exists(), "{told}: data is left");
+}
+
+#[test]
+fn an_interrupt_in_any_phase_ends_in_a_verdict_and_a_report_and_leaves_nothing() {
+    let _turn = turn();
+    let mut seen = Vec::new();
+    for phase in [
+        "set-up",
+        "load",
+        "a fault",
+        "heal",
+        "settle",
+        "final-reads",
+        "take-down",
+        "judge",
+        "report",
+    ] {
+        for signals in [1, 2] {
+            let out = tempfile::tempdir().expect("a folder");
+            let suite = short_suite(out.path(), 1, FAULTS);
+            let mut run = Running::start(&suite, out.path(), &["--seed", "4"]);
+            let there = match phase {
+                "set-up" => run.reaches(phase, |run| run.folder().is_some()),
+                "a fault" => run.reaches(phase, Running::under_a_fault),
+                phase => run.reaches_phase(phase),
+            };
+            if there {
+                seen.push(phase);
+            }
+            interrupted(run, signals, &format!("{signals} signals in {phase}"));
+        }
+    }
+    seen.dedup();
+    assert_eq!(seen.len(), 9, "each phase was met: {seen:?}");
+}
+
+#[test]
+fn an_interrupt_of_the_load_says_so_and_ends_it_early() {
+    let _turn = turn();
+    for phase in ["load", "a fault"] {
+        let out = tempfile::tempdir().expect("a folder");
+        let suite = short_suite(out.path(), 60, FAULTS);
+        let mut run = Running::start(&suite, out.path(), &["--seed", "4"]);
+        assert!(match phase {
+            "load" => run.reaches_phase(phase),
+            _ => run.reaches(phase, Running::under_a_fault),
+        });
+        // Both go to the guardian, as a terminal's and a `kill` do.
+        let signal = if phase == "load" {
+            Signal::SIGINT
+        } else {
+            Signal::SIGTERM
+        };
+        run.signal(signal);
+        let begun = std::time::Instant::now();
+        let (_, stdout) = run.end();
+        let end = only_json(&stdout);
+        assert!(
+            end["ended_early"]
+                .as_str()
+                .is_some_and(|why| why.contains("signal")),
+            "{end}"
+        );
+        assert_eq!(end["troubles"], Value::Array(Vec::new()), "{end}");
+        assert!(begun.elapsed() < Duration::from_secs(20));
+    }
+}
+
+#[test]
+fn a_second_interrupt_does_not_wait_for_a_fault_that_cannot_end() {
+    let _turn = turn();
+    // A worker that answers nothing keeps the run waiting after the load, and a second signal ends that.
+    let out = tempfile::tempdir().expect("a folder");
+    let binary = env!("CARGO_BIN_EXE_fencepost");
+    let more = format!(
+        "[worker]\ntimeout = \"20s\"\ncommand = [\"sh\", \"-c\", \"case $FENCEPOST_RUN in */w3) while read line; do :; done;; *) exec '{binary}' worker;; esac\"]\n"
+    );
+    let suite = short_suite(out.path(), 60, &more);
+    let mut run = Running::start(&suite, out.path(), &["--seed", "4", "--faults", "none"]);
+    assert!(run.reaches("some operations", |run| {
+        let history = run.folder().map(|folder| folder.join("history.jsonl"));
+        history.is_some_and(|path| std::fs::metadata(path).is_ok_and(|file| file.len() > 20_000))
+    }));
+    run.signal(Signal::SIGINT);
+    assert!(run.reaches_phase("settle"));
+    let begun = std::time::Instant::now();
+    run.signal(Signal::SIGINT);
+    let (_, stdout) = run.end();
+    // Settling alone would take the timeout and a second.
+    assert!(begun.elapsed() < Duration::from_secs(10), "{stdout}");
+    assert_eq!(
+        left_behind(only_json(&stdout)["run"].as_str().expect("an id")),
+        Vec::<String>::new()
+    );
+}
