@@ -54,7 +54,8 @@ fn count_faults(case: &Case<'_>, plan: &Plan, coverage: &mut Coverage) {
     }
 }
 
-fn say_what_is_missing(plan: &Plan, coverage: &mut Coverage) {
+/// Fills in what the plan expects and the run did not show.
+pub(crate) fn say_what_is_missing(plan: &Plan, coverage: &mut Coverage) {
     // A fence that no stale write ever met was not exercised, whatever the plan says.
     let expected = plan.expect.zombie_writes.max(1);
     coverage.zombie_writes_expected = Some(expected);

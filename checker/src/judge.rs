@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::coverage;
-use crate::fencing::{self, Case, Exact, late_writes};
+use crate::fencing::{self, Case, Exact, overlaps, proofs};
 use crate::finding::{Finding, Severity};
 use crate::history::{Function, History, Outcome};
 use crate::models::Model;
@@ -22,9 +22,9 @@ pub fn judge(history: &History, model: Model) -> Judgement {
     let case = Case::new(history);
     let (findings, exact, coverage) = match model {
         Model::Fencing => {
-            let late = late_writes(&case);
-            let (findings, exact) = fencing::judge(&case, &late);
-            (findings, exact, coverage::measure(&case, &late))
+            let proofs = proofs(&case);
+            let (findings, exact) = fencing::judge(&case, &proofs);
+            (findings, exact, coverage::measure(&case, &proofs.late))
         }
         Model::FencedRegister => {
             let (findings, exact) = fencing::judge_registers(&case);
@@ -50,7 +50,13 @@ pub fn judge(history: &History, model: Model) -> Judgement {
     }
 }
 
-fn decide(
+/// Why a history without operations is unknown.
+pub(crate) fn nothing_to_judge() -> String {
+    NOTHING.to_owned()
+}
+
+/// The verdict, and one sentence that says why.
+pub(crate) fn decide(
     findings: &[Finding],
     coverage: &Coverage,
     undecided: Option<&String>,
@@ -101,6 +107,7 @@ fn stats(case: &Case<'_>, exact: Exact) -> Stats {
         duration_ns: history.last_time.saturating_sub(history.first_time),
         keys_judged: exact.judged,
         not_judged: exact.not_judged,
+        overlap: overlaps(case),
         ..Stats::default()
     };
     let (mut clients, mut locks, mut keys) = (HashSet::new(), HashSet::new(), HashSet::new());
@@ -199,7 +206,7 @@ mod tests {
         assert_eq!(judgement.verdict, Verdict::Invalid);
         assert_eq!(
             judgement.reason.as_deref(),
-            Some("stale-write-accepted on key k (+2 more findings)")
+            Some("high-water-lost on key k (+3 more findings)")
         );
         assert!(!judgement.coverage.unexercised.is_empty());
     }

@@ -52,6 +52,7 @@
 //! |---|---|
 //! | [`history`] | events, operations and fault windows; reading and writing `history.jsonl` |
 //! | [`fencing`] | the rules, one file a family, and the exact check of a fenced register |
+//! | [`online`] | the same verdict while events stream in, in bounded memory |
 //! | [`models`] | what a history can be judged as |
 //! | `judge` | start here: rules, coverage and denominators become a verdict |
 //! | `coverage` | zombie writes and faults against the plan |
@@ -63,6 +64,7 @@ pub mod finding;
 pub mod history;
 mod judge;
 pub mod models;
+pub mod online;
 #[cfg(test)]
 mod scenario;
 pub mod verdict;

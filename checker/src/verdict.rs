@@ -73,6 +73,18 @@ pub struct FaultCount {
     pub unknown: u64,
 }
 
+/// Times in which two clients believed that they held one lock: from the later one's grant until the first of them
+/// released it, was told that it holds nothing, or used its token for the last time.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Overlap {
+    /// How often.
+    pub count: u64,
+    /// How long in all, in nanoseconds.
+    pub total_ns: u64,
+    /// The longest, in nanoseconds.
+    pub longest_ns: u64,
+}
+
 /// The denominators.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Stats {
@@ -98,6 +110,9 @@ pub struct Stats {
     pub locks: u64,
     /// Keys.
     pub keys: u64,
+    /// How often and how long two clients believed that they held one lock. That is no finding.
+    #[serde(default)]
+    pub overlap: Overlap,
     /// Nanoseconds from the first event to the last.
     pub duration_ns: u64,
     /// Keys that the exact check of a fenced register decided.

@@ -103,59 +103,45 @@ fn legal_histories_that_look_wrong_have_no_finding() {
     }
 }
 
+/// Incidents in which nothing unsafe is proven: what was found is a warning.
+const WARNED: [&str; 2] = ["partial-fencing", "release-of-others-lock"];
+
 #[test]
-fn incidents_have_their_finding_where_it_is_judged_and_never_a_wrong_one() {
+fn incidents_have_their_finding_and_never_a_wrong_one() {
     let Some(folder) = folder("incidents") else {
         return;
     };
-    let mut found = Vec::new();
-    for path in files(&folder, ".jsonl") {
+    let paths = files(&folder, ".jsonl");
+    assert_eq!(paths.len(), 16);
+    for path in paths {
         let (judgement, expect) = judged(&path);
         let reported: BTreeSet<&str> = judgement
             .findings
             .iter()
             .map(|finding| finding.finding.as_str())
             .collect();
-        let forbidden = names(&expect["must_not"]);
-        assert!(
-            reported.is_disjoint(&forbidden),
-            "{}: {reported:?}",
-            path.display()
-        );
         let wanted = expect["finding"]
             .as_str()
             .expect("an incident has a finding");
-        if !FINDINGS.iter().any(|info| info.name == wanted) {
-            println!(
-                "skipped: {} needs {wanted}, which is not judged yet; reported: {reported:?}",
-                path.display()
-            );
-            continue;
-        }
         assert!(
-            reported.contains(wanted),
+            FINDINGS.iter().any(|info| info.name == wanted),
+            "{wanted} is a rule"
+        );
+        let mut allowed = names(&expect["also_ok"]);
+        allowed.insert(wanted);
+        assert!(
+            reported.contains(wanted) && reported.is_subset(&allowed),
             "{}: {reported:?}",
             path.display()
         );
-        let also: BTreeSet<&str> = names(&expect["also_ok"]);
-        let extra: Vec<_> = reported
-            .iter()
-            .filter(|&&name| name != wanted && !also.contains(name))
-            .collect();
-        assert_eq!(extra, Vec::<&&str>::new(), "{}", path.display());
-        assert_eq!(judgement.verdict, Verdict::Invalid);
-        found.push(wanted.to_owned());
+        assert!(reported.is_disjoint(&names(&expect["must_not"])));
+        let verdict = if WARNED.contains(&wanted) {
+            Verdict::Valid
+        } else {
+            Verdict::Invalid
+        };
+        assert_eq!(judgement.verdict, verdict, "{}", path.display());
     }
-    found.sort();
-    assert_eq!(
-        found,
-        [
-            "double-writer-in-epoch",
-            "hot-retry",
-            "stale-write-accepted",
-            "token-regression"
-        ]
-    );
 }
 
 #[test]

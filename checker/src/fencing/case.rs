@@ -4,7 +4,7 @@
 //! what was accepted and what refused. Judges nothing.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use serde_json::Value;
 
@@ -20,12 +20,26 @@ pub(crate) struct Moment {
     index: u64,
 }
 
-/// What shares one high water, or one issuer's counter.
+/// What shares one high water: a lock or a key, each with the path by which it is written (`None` is `primary`).
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Scope {
-    Lock(Name),
-    Key(Option<Name>),
+    Lock(Name, Option<Name>),
+    Key(Option<Name>, Option<Name>),
 }
+
+/// Where an operation takes place, as small numbers, so that rules keep tables and compare nothing but integers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spot {
+    /// The lock that it names or that guards its key; [`NONE`] where the file does not tell.
+    lock: u32,
+    /// What shares its high water.
+    pub scope: u32,
+    /// Its key and path; of an operation without a key, the nameless object of its path.
+    pub object: u32,
+}
+
+/// No operation, no name.
+const NONE: u32 = u32::MAX;
 
 /// The first two writes of one value of one key, in order of invocation.
 #[derive(Clone, Copy, Debug)]
@@ -49,12 +63,20 @@ pub(crate) struct Case<'a> {
     /// Every invocation and every return, by index. An unknown outcome never returns.
     pub moments: Vec<Moment>,
     pub mark_scope: MarkScope,
+    /// Where each operation takes place.
+    pub spots: Vec<Spot>,
+    /// How many scopes and objects there are.
+    pub scopes: usize,
+    pub objects: usize,
     stale_token: Option<Name>,
+    primary: Option<Name>,
     key_locks: HashMap<Name, Voice>,
-    acquired: HashSet<Name>,
+    /// For each lock its first acquire, or rather the first that was answered.
+    acquired: HashMap<Name, usize>,
     grants: HashMap<(Name, Token), Vec<usize>>,
     written: HashMap<(Option<Name>, &'a Value), Written>,
-    first_reads: HashMap<usize, usize>,
+    /// For each read the write whose value it returned, for each write the first read that did; else [`NONE`].
+    seen: Vec<u32>,
 }
 
 impl<'a> Case<'a> {
@@ -67,30 +89,123 @@ impl<'a> Case<'a> {
                 .as_ref()
                 .map(|header| header.mark_scope)
                 .unwrap_or_default(),
+            spots: Vec::with_capacity(history.operations.len()),
+            scopes: 0,
+            objects: 0,
             stale_token: history.names.find("stale-token"),
+            primary: history.names.find("primary"),
             key_locks: key_locks(history),
-            acquired: HashSet::new(),
+            acquired: HashMap::new(),
             grants: HashMap::new(),
             written: HashMap::new(),
-            first_reads: HashMap::new(),
+            seen: vec![NONE; history.operations.len()],
         };
+        case.place();
         for (op, operation) in history.operations.iter().enumerate() {
             match operation.function {
                 Function::Acquire => case.note_acquire(op, operation),
-                Function::Write => case.note_written(op, operation),
+                Function::Write | Function::Append => case.note_written(op, operation),
                 _ => {}
             }
         }
         for (op, operation) in history.operations.iter().enumerate() {
-            if let Some(write) = case.write_seen_by(operation) {
-                case.first_reads.entry(write).or_insert(op);
+            if operation.function == Function::Read && operation.outcome == Outcome::Ok {
+                case.note_read(op, operation);
             }
         }
         case
     }
 
+    /// Gives every operation its spot.
+    fn place(&mut self) {
+        let mut objects: HashMap<(Option<Name>, Option<Name>), u32> = HashMap::new();
+        let mut scopes: HashMap<Scope, u32> = HashMap::new();
+        // Keys on the primary path are looked up in a table.
+        let mut plain = vec![NONE; self.history.names.len() + 1];
+        for operation in &self.history.operations {
+            let path = self.path(operation);
+            let mut object = NONE;
+            if path.is_none() {
+                object = plain[operation.key.map_or(0, |key| key.index() + 1)];
+            }
+            if object == NONE {
+                let next = u32::try_from(objects.len()).unwrap_or(NONE);
+                object = *objects.entry((operation.key, path)).or_insert(next);
+                if path.is_none() {
+                    plain[operation.key.map_or(0, |key| key.index() + 1)] = object;
+                }
+            }
+            let lock = self.lock(operation);
+            let scope = if self.mark_scope == MarkScope::Key {
+                object
+            } else {
+                let next = u32::try_from(scopes.len()).unwrap_or(NONE);
+                *scopes.entry(self.scope(operation)).or_insert(next)
+            };
+            self.spots.push(Spot {
+                lock: lock.map_or(NONE, |lock| index(lock.index())),
+                scope,
+                object,
+            });
+        }
+        self.objects = objects.len();
+        self.scopes = scopes.len().max(self.objects);
+    }
+
+    /// Notes which write a read saw. Of a list it is the append with the greatest token; each of the list was seen.
+    fn note_read(&mut self, op: usize, read: &'a Operation) {
+        let (Some(value), Some(returned)) = (read.value.as_ref(), read.returned()) else {
+            return;
+        };
+        let seen = match (self.written_before(read.key, value, returned.index), value) {
+            (Some(write), _) => Some(write),
+            (None, Value::Array(elements)) => {
+                let mut newest: Option<usize> = None;
+                for element in elements {
+                    let Some(append) = self
+                        .written_before(read.key, element, returned.index)
+                        .filter(|&append| self.operation(append).function == Function::Append)
+                    else {
+                        continue;
+                    };
+                    self.note_first_read(append, op);
+                    let newer = newest.is_none_or(|newest| {
+                        self.operation(newest).token < self.operation(append).token
+                    });
+                    if newer && self.operation(append).outcome != Outcome::Failed {
+                        newest = Some(append);
+                    }
+                }
+                newest
+            }
+            (None, _) => None,
+        };
+        if let Some(write) = seen {
+            self.seen[op] = index(write);
+            self.note_first_read(write, op);
+        }
+    }
+
+    fn note_first_read(&mut self, write: usize, read: usize) {
+        if self.seen[write] == NONE {
+            self.seen[write] = index(read);
+        }
+    }
+
+    /// The one write of this value that was invoked before `returned`.
+    fn written_before(&self, key: Option<Name>, value: &Value, returned: u64) -> Option<usize> {
+        let written = self.written.get(&(key, value))?;
+        let before = |write: usize| self.operation(write).invoked.index < returned;
+        (before(written.first) && !written.second.is_some_and(before)).then_some(written.first)
+    }
+
     fn note_acquire(&mut self, op: usize, operation: &Operation) {
-        self.acquired.extend(operation.lock);
+        if let Some(lock) = operation.lock {
+            let known = self.acquired.entry(lock).or_insert(op);
+            if self.history.operations[*known].outcome == Outcome::Unknown {
+                *known = op;
+            }
+        }
         if let (Some(lock), Some(token), true) =
             (operation.lock, operation.token, Self::is_grant(operation))
         {
@@ -134,15 +249,32 @@ impl<'a> Case<'a> {
 
     /// What shares a high water with this operation.
     pub fn scope(&self, operation: &Operation) -> Scope {
+        let path = self.path(operation);
         match (self.mark_scope, self.lock(operation)) {
-            (MarkScope::Lock, Some(lock)) => Scope::Lock(lock),
-            (MarkScope::Lock, None) | (MarkScope::Key, _) => Scope::Key(operation.key),
+            (MarkScope::Lock, Some(lock)) => Scope::Lock(lock, path),
+            (MarkScope::Lock, None) | (MarkScope::Key, _) => Scope::Key(operation.key, path),
         }
+    }
+
+    /// The path of an operation; `None` is `primary`, however it was told.
+    pub fn path(&self, operation: &Operation) -> Option<Name> {
+        operation.path.filter(|_| operation.path != self.primary)
+    }
+
+    /// The place of an operation's lock in tables.
+    pub fn lock_place(&self, op: usize) -> Option<usize> {
+        let lock = self.spots[op].lock;
+        (lock != NONE).then_some(lock as usize)
     }
 
     /// The file shows acquires of this lock, so a missing grant means something.
     pub fn is_acquired(&self, lock: Name) -> bool {
-        self.acquired.contains(&lock)
+        self.acquired.contains_key(&lock)
+    }
+
+    /// An acquire of the lock, answered if any was.
+    pub fn acquire_of(&self, lock: Name) -> Option<usize> {
+        self.acquired.get(&lock).copied()
     }
 
     /// A write that the fence did or should have looked at: it presents a token.
@@ -167,7 +299,7 @@ impl<'a> Case<'a> {
         Self::is_fenced_write(operation)
             && match operation.outcome {
                 Outcome::Ok => true,
-                Outcome::Unknown => self.first_reads.contains_key(&op),
+                Outcome::Unknown => self.first_read_of(op).is_some(),
                 Outcome::Failed => false,
             }
     }
@@ -196,15 +328,10 @@ impl<'a> Case<'a> {
     }
 
     /// The one write whose value this read returned; `None` where that value was written twice or never. What is
-    /// written after the read's answer does not count.
-    pub fn write_seen_by(&self, read: &Operation) -> Option<usize> {
-        if read.function != Function::Read || read.outcome != Outcome::Ok {
-            return None;
-        }
-        let written = self.written.get(&(read.key, read.value.as_ref()?))?;
-        let returned = read.returned()?.index;
-        let before = |write: usize| self.operation(write).invoked.index < returned;
-        (before(written.first) && !written.second.is_some_and(before)).then_some(written.first)
+    /// written after the read's answer does not count. Of a list it is the append with the greatest token.
+    pub fn write_seen_by(&self, read: usize) -> Option<usize> {
+        let reads = self.operation(read).function == Function::Read;
+        (reads && self.seen[read] != NONE).then(|| self.seen[read] as usize)
     }
 
     /// All grants of one token of one lock, in order of invocation.
@@ -218,10 +345,16 @@ impl<'a> Case<'a> {
         grants.iter().map(|&op| self.operation(op))
     }
 
-    /// The first read that returned this write's value.
+    /// The first read, by its invocation, that returned this write's value.
     pub fn first_read_of(&self, write: usize) -> Option<usize> {
-        self.first_reads.get(&write).copied()
+        let writes = self.operation(write).function != Function::Read;
+        (writes && self.seen[write] != NONE).then(|| self.seen[write] as usize)
     }
+}
+
+/// A position among operations, small. More than 2^32 of them fit no memory.
+fn index(at: usize) -> u32 {
+    u32::try_from(at).unwrap_or(NONE)
 }
 
 fn moments(operations: &[Operation]) -> Vec<Moment> {

@@ -1,6 +1,7 @@
 //! `double-writer-in-epoch`: two holders have accepted writes with one token of one lock.
 //!
-//! Silent for locks without an acquire in the file: there nothing tells threads of one holder from two holders.
+//! For locks without an acquire in the file two holders are two clients, each with a name of its own and no session in
+//! common: there nothing tells who went on for whom.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -23,7 +24,8 @@ pub(crate) fn double_writers(
         let (Some(lock), Some(token)) = (case.lock(operation), operation.token) else {
             continue;
         };
-        if case.is_acquired(lock) && case.is_accepted(op) {
+        let named = case.is_acquired(lock) || !operation.is_unnamed(&case.history.names);
+        if named && case.is_accepted(op) {
             epochs.entry((lock, token)).or_default().push(op);
         }
     }
@@ -33,6 +35,9 @@ pub(crate) fn double_writers(
         .filter_map(|(&(lock, _), writes)| {
             holders
                 .first_pair(case, lock, writes)
+                .filter(|&(first, second, _)| {
+                    case.is_acquired(lock) || are_apart(case, first, second)
+                })
                 .map(|(first, second, _)| (lock, first, second))
         })
         .collect();
@@ -47,18 +52,34 @@ pub(crate) fn double_writers(
         .into_iter()
         .map(|(lock, (count, first, second))| {
             let epoch = case.operation(first).token.map(|token| (lock, token));
-            let mut draft = describe(case, lock, count, first, second);
-            draft.cause = match epoch {
-                Some(epoch) if duplicated.contains(&epoch) => Some(DUPLICATE_TOKEN.name),
-                Some(epoch) if unfounded.contains(&epoch) => Some(WRITE_WITHOUT_GRANT.name),
-                _ => None,
+            let mut draft = describe(case, holders, lock, count, first, second);
+            draft.causes = match epoch {
+                Some(epoch) if duplicated.contains(&epoch) => vec![DUPLICATE_TOKEN.name],
+                Some(epoch) if unfounded.contains(&epoch) => vec![WRITE_WITHOUT_GRANT.name],
+                _ => Vec::new(),
             };
             draft
         })
         .collect()
 }
 
-fn describe(case: &Case<'_>, lock: Name, count: u64, first: usize, second: usize) -> Draft {
+/// Clients that are not one's incarnations: a restarted worker's are `c3~2`, `c3~3`.
+fn are_apart(case: &Case<'_>, first: usize, second: usize) -> bool {
+    let base = |op: usize| {
+        let name = case.history.names.text(case.operation(op).client);
+        name.split('~').next().unwrap_or(name)
+    };
+    base(first) != base(second)
+}
+
+fn describe(
+    case: &Case<'_>,
+    holders: &Holders,
+    lock: Name,
+    count: u64,
+    first: usize,
+    second: usize,
+) -> Draft {
     let (one, two) = (case.operation(first), case.operation(second));
     let grants = case.grants_before(Some(lock), one.token, two).take(MOST);
     let mut scenes: Vec<Scene<'_>> = grants.map(Scene::Granted).collect();
@@ -69,6 +90,9 @@ fn describe(case: &Case<'_>, lock: Name, count: u64, first: usize, second: usize
             witness.extend(case.first_read_of(write));
         }
     }
+    witness.extend(holders.evidence(lock, one, two));
+    witness.sort_unstable();
+    witness.dedup();
     let ending = "That is wrong: an epoch has one writer; a fence that compares numbers cannot keep two holders of one token apart.";
     let story = story::tell(case.history, scenes, ending);
     let key = one.key.filter(|_| one.key == two.key);
@@ -119,10 +143,13 @@ mod tests {
     }
 
     #[test]
-    fn without_an_acquire_in_the_file_nothing_is_said() {
+    fn without_an_acquire_in_the_file_two_names_are_two_holders() {
         let mut s = Scenario::new();
         s.write("c1", "L", "k", 6, "a");
-        s.write("c2", "L", "k", 6, "b");
+        s.write("c1~2", "L", "k", 6, "b");
         assert_eq!(findings(&s), []);
+        let two = s.write("c1", "M", "m", 6, "c");
+        let three = s.write("c2", "M", "m", 6, "d");
+        assert_eq!(findings(&s), [(1, [two, three].concat())]);
     }
 }

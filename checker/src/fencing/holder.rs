@@ -204,6 +204,12 @@ fn describe(case: &Case<'_>, lock: Name, first: usize, count: u64) -> Draft {
     let grant = case.grants_before(Some(lock), write.token, write).next();
     let mut scenes = vec![Scene::Happened(write)];
     scenes.extend(grant.map(Scene::Granted));
+    // Without an acquire of the lock in sight nothing would be missing.
+    let acquire = grant
+        .map(|grant| super::place_of(case, grant))
+        .or_else(|| case.acquire_of(lock));
+    let mut witness = vec![first];
+    witness.extend(acquire);
     let client = case.text(write.client);
     let token = write
         .token
@@ -219,7 +225,7 @@ fn describe(case: &Case<'_>, lock: Name, first: usize, count: u64) -> Draft {
     Draft::new(
         WRITE_WITHOUT_GRANT,
         count,
-        vec![first],
+        witness,
         story::tell(case.history, scenes, &ending),
     )
     .on(Some(lock), write.key)

@@ -15,7 +15,7 @@ use crate::history::{Name, Operation, Outcome};
 /// Tells holders apart.
 #[derive(Debug)]
 pub(crate) struct Holders {
-    granted: HashSet<(Name, u64)>,
+    granted: HashMap<(Name, u64), usize>,
     lives: HashMap<u64, Life>,
     /// When the first process of an unnamed client ended with an `info`.
     first_unnamed_end: u64,
@@ -30,14 +30,17 @@ struct Life {
     unnamed: bool,
     /// When it ended with an `info`.
     ended: Option<u64>,
+    /// Its first operation, and the one with its last event.
+    first_op: usize,
+    last_op: usize,
 }
 
 impl Holders {
     pub fn new(case: &Case<'_>) -> Self {
-        let mut granted = HashSet::new();
+        let mut granted = HashMap::new();
         let mut lives: HashMap<u64, Life> = HashMap::new();
         let mut first_unnamed_end = u64::MAX;
-        for operation in &case.history.operations {
+        for (op, operation) in case.history.operations.iter().enumerate() {
             let first = operation.invoked.index;
             let last = operation.completed.map_or(first, |at| at.index);
             let life = lives.entry(operation.process).or_insert_with(|| Life {
@@ -45,8 +48,13 @@ impl Holders {
                 last,
                 unnamed: operation.is_unnamed(&case.history.names),
                 ended: None,
+                first_op: op,
+                last_op: op,
             });
-            life.last = life.last.max(last);
+            if last > life.last {
+                life.last = last;
+                life.last_op = op;
+            }
             if operation.outcome == Outcome::Unknown && operation.completed.is_some() {
                 life.ended = Some(last);
                 if life.unnamed {
@@ -54,7 +62,7 @@ impl Holders {
                 }
             }
             if let Some(lock) = operation.lock.filter(|_| Case::is_grant(operation)) {
-                granted.insert((lock, operation.process));
+                granted.entry((lock, operation.process)).or_insert(op);
             }
         }
         Self {
@@ -89,9 +97,26 @@ impl Holders {
             return !self.may_be_one(a.process, b.process);
         }
         a.process != b.process
-            && self.granted.contains(&(lock, a.process))
-            && self.granted.contains(&(lock, b.process))
+            && self.granted.contains_key(&(lock, a.process))
+            && self.granted.contains_key(&(lock, b.process))
             && self.overlap(a.process, b.process)
+    }
+
+    /// The operations that show that two of one client are those of two holders: each one's grant, and that the one
+    /// was still there when the other came. None for two clients.
+    pub fn evidence(&self, lock: Name, a: &Operation, b: &Operation) -> Vec<usize> {
+        if a.client != b.client {
+            return Vec::new();
+        }
+        let mut shown: Vec<usize> = [a.process, b.process]
+            .into_iter()
+            .filter_map(|process| self.granted.get(&(lock, process)).copied())
+            .collect();
+        if let (Some(a), Some(b)) = (self.lives.get(&a.process), self.lives.get(&b.process)) {
+            let (early, late) = if a.first < b.first { (a, b) } else { (b, a) };
+            shown.extend([early.last_op, late.first_op]);
+        }
+        shown
     }
 
     fn overlap(&self, a: u64, b: u64) -> bool {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use super::case::Case;
 use super::identity::Holders;
 use super::story::{self, MOST, Scene};
-use super::{DUPLICATE_TOKEN, Draft, TOKEN_REGRESSION};
+use super::{DUPLICATE_TOKEN, Draft, TOKEN_OVERFLOW, TOKEN_REGRESSION};
 use crate::finding::Severity;
 use crate::history::{Function, Name, Outcome, Token};
 
@@ -26,7 +26,10 @@ pub(crate) fn regressions(case: &Case<'_>) -> Vec<Regression> {
     let mut regressions = Vec::new();
     for moment in &case.moments {
         let operation = case.operation(moment.op);
-        let (Some(lock), true) = (operation.lock, Case::is_grant(operation)) else {
+        // A renewal tells that its token had been granted.
+        let renews = operation.function == Function::Renew && operation.outcome == Outcome::Ok;
+        let renews = renews && operation.token.is_some() && moment.returns;
+        let (Some(lock), true) = (operation.lock, Case::is_grant(operation) || renews) else {
             continue;
         };
         let known = highest.get(&lock).copied();
@@ -63,7 +66,9 @@ pub(crate) fn describe_regressions(case: &Case<'_>, regressions: &[Regression]) 
         let refused = refused.remove(&lock).unwrap_or_default();
         let story = tell_regression(case, &all, &refused);
         let witness = vec![all[0].higher, all[0].lower];
-        Draft::new(TOKEN_REGRESSION, all.len() as u64, witness, story).on(Some(lock), None)
+        let mut draft = Draft::new(TOKEN_REGRESSION, all.len() as u64, witness, story);
+        draft.causes = vec![TOKEN_OVERFLOW.name];
+        draft.on(Some(lock), None)
     };
     locks.into_iter().map(describe).collect()
 }
@@ -112,7 +117,11 @@ fn refused_holders(
 fn tell_regression(case: &Case<'_>, all: &[Regression], refused: &[(usize, usize)]) -> String {
     let first = all[0];
     let (higher, lower) = (case.operation(first.higher), case.operation(first.lower));
-    let mut scenes = vec![Scene::Granted(higher), Scene::Asked(lower)];
+    let known = match higher.function {
+        Function::Acquire => Scene::Granted(higher),
+        _ => Scene::Happened(higher),
+    };
+    let mut scenes = vec![known, Scene::Asked(lower)];
     let until = lower.completed.unwrap_or(lower.invoked);
     scenes.extend(story::lock_service_faults(
         case.history,
@@ -147,9 +156,10 @@ fn tell_regression(case: &Case<'_>, all: &[Regression], refused: &[(usize, usize
 #[derive(Debug, Default)]
 struct Issue {
     grants: Vec<usize>,
-    releases: usize,
-    /// Grants of a holder that had given this token back before it asked again.
-    again: Vec<usize>,
+    releases: Vec<usize>,
+    /// Grants of a holder that had given this token back before it asked again: how many grants and releases were
+    /// before it.
+    again: Vec<(usize, usize)>,
 }
 
 /// One finding a lock for tokens of two holders, one warning a lock for tokens given to their holder again; and the
@@ -163,8 +173,8 @@ pub(crate) fn duplicates(
         .iter()
         .map(|regression| regression.lower)
         .collect();
-    let mut shared: BTreeMap<Name, (u64, usize, usize)> = BTreeMap::new();
-    let mut again: BTreeMap<Name, (u64, usize, usize)> = BTreeMap::new();
+    let mut shared: BTreeMap<Name, (u64, Vec<usize>)> = BTreeMap::new();
+    let mut again: BTreeMap<Name, (u64, Vec<usize>)> = BTreeMap::new();
     let mut duplicated = BTreeSet::new();
     let mut issues: Vec<_> = issues(case)
         .into_iter()
@@ -177,16 +187,29 @@ pub(crate) fn duplicates(
             shared
                 .entry(lock)
                 .and_modify(|known| known.0 += count)
-                .or_insert((count, first, second));
-        } else if let Some(&second) = issue.again.first() {
+                .or_insert_with(|| {
+                    let (one, two) = (case.operation(first), case.operation(second));
+                    let mut witness = vec![first];
+                    witness.extend(holders.evidence(lock, one, two));
+                    witness.retain(|&op| op != second);
+                    witness.push(second);
+                    (count, witness)
+                });
+        } else if let Some(&(grants, releases)) = issue.again.first() {
             let count = issue.again.len() as u64;
             again
                 .entry(lock)
                 .and_modify(|known| known.0 += count)
-                .or_insert((count, issue.grants[0], second));
+                .or_insert_with(|| {
+                    let mut witness = issue.grants[..grants].to_vec();
+                    witness.extend(&issue.releases[..releases]);
+                    witness.push(issue.grants[grants]);
+                    (count, witness)
+                });
         }
     }
-    let draft = |lock: Name, count: u64, first: usize, second: usize, ending: &str| {
+    let draft = |lock: Name, count: u64, witness: Vec<usize>, ending: &str| {
+        let (first, second) = (witness[0], witness[witness.len() - 1]);
         let scenes = [first, second].map(|op| Scene::Asked(case.operation(op)));
         let (before, after) = (case.operation(first), case.operation(second));
         let mut scenes = scenes.to_vec();
@@ -198,21 +221,24 @@ pub(crate) fn duplicates(
         let mut draft = Draft::new(
             DUPLICATE_TOKEN,
             count,
-            vec![first, second],
+            witness,
             story::tell(case.history, scenes, ending),
         );
-        draft.cause = regressed.contains(&second).then_some(TOKEN_REGRESSION.name);
+        draft.causes = vec![TOKEN_OVERFLOW.name];
+        if regressed.contains(&second) {
+            draft.causes.push(TOKEN_REGRESSION.name);
+        }
         draft.on(Some(lock), None)
     };
     let mut drafts: Vec<Draft> = Vec::new();
-    for (lock, (count, first, second)) in shared {
+    for (lock, (count, witness)) in shared {
         let ending = "That is wrong: two holders have one token, so no fence can tell them apart.";
-        drafts.push(draft(lock, count, first, second, ending));
+        drafts.push(draft(lock, count, witness, ending));
     }
-    for (lock, (count, first, second)) in again {
+    for (lock, (count, witness)) in again {
         let ending = "The holder had given this token back before: what it did under the first hold and under the second \
                       cannot be told apart.";
-        let mut warning = draft(lock, count, first, second, ending);
+        let mut warning = draft(lock, count, witness, ending);
         warning.severity = Severity::Warning;
         drafts.push(warning);
     }
@@ -232,14 +258,16 @@ fn issues(case: &Case<'_>) -> HashMap<(Name, Token), Issue> {
             }
             (Function::Acquire, Outcome::Ok, Some(token)) if !moment.returns => {
                 let issue = issues.entry((lock, token)).or_default();
-                let given_back = issue.releases >= issue.grants.len() && !issue.grants.is_empty();
+                let given_back =
+                    issue.releases.len() >= issue.grants.len() && !issue.grants.is_empty();
                 if given_back && !uncertain.contains(&(lock, operation.client)) {
-                    issue.again.push(moment.op);
+                    issue.again.push((issue.grants.len(), issue.releases.len()));
                 }
                 issue.grants.push(moment.op);
             }
             (Function::Release, Outcome::Ok, Some(token)) if moment.returns => {
-                issues.entry((lock, token)).or_default().releases += 1;
+                let issue = issues.entry((lock, token)).or_default();
+                issue.releases.push(moment.op);
             }
             _ => {}
         }
@@ -362,7 +390,7 @@ That is wrong: a later grant must carry a higher token, or its rightful holder i
     #[test]
     fn the_same_holder_again_is_a_warning_after_its_release_and_nothing_before_it() {
         let mut s = Scenario::new();
-        let first = s.grant("c1", "L", 5);
+        s.grant("c1", "L", 5);
         s.grant("c1", "L", 5);
         s.release("c1", "L", 5);
         s.grant("c1", "L", 5);
@@ -373,10 +401,9 @@ That is wrong: a later grant must carry a higher token, or its rightful holder i
         );
         s.release("c1", "L", 5);
         s.release("c1", "L", 5);
-        let again = s.grant("c1", "L", 5);
-        assert_eq!(
-            duplicated(&s),
-            [(Severity::Warning, 1, [first, again].concat())]
-        );
+        s.grant("c1", "L", 5);
+        // Every grant of the token, and every release.
+        let events: Vec<u64> = (0..14).collect();
+        assert_eq!(duplicated(&s), [(Severity::Warning, 1, events)]);
     }
 }

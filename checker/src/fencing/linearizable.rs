@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::case::Case;
 use super::certain::certain_violation;
-use super::raises::{Raised, raised_keys};
+use super::raises::Raised;
 use super::register::{Kind, Marks, Outside, Register, Violation, outside};
 use super::story::{self, MOST, Scene};
 use super::{Draft, NOT_LINEARIZABLE, witness};
@@ -44,10 +44,11 @@ type Keys = BTreeMap<Option<Name>, Vec<usize>>;
 /// For the fencing rules. `explained` are the keys that another finding is about.
 pub(crate) fn broken_keys(
     case: &Case<'_>,
+    raised: HashMap<Option<Name>, Raised>,
     explained: &HashSet<Option<Name>>,
 ) -> (Vec<Draft>, Exact) {
     let signs = Signs {
-        raised: raised_keys(case),
+        raised,
         shared: shared_from(case),
     };
     judge(case, explained, &signs)
@@ -124,10 +125,13 @@ fn judge(case: &Case<'_>, explained: &HashSet<Option<Name>>, signs: &Signs) -> (
     let mut limits = Vec::new();
     let mut judged = 0;
     for (key, ops) in keys(case) {
-        let outside = outside(operations, &ops).map(|(op, reason)| Limit {
-            index: operations[op].invoked.index,
-            why: Why::Outside(reason),
-        });
+        let outside =
+            outside(operations, &ops, case.history.names.find("primary")).map(|(op, reason)| {
+                Limit {
+                    index: operations[op].invoked.index,
+                    why: Why::Outside(reason),
+                }
+            });
         let sign = signs.limit(key);
         match outside.into_iter().chain(sign).min() {
             Some(limit) => limits.push((key, limit)),
@@ -343,7 +347,11 @@ mod tests {
     fn findings(scenario: &Scenario) -> (Found, Exact) {
         let history = scenario.history();
         let case = Case::new(&history);
-        let (drafts, exact) = broken_keys(&case, &HashSet::new());
+        let (drafts, exact) = broken_keys(
+            &case,
+            super::super::raises::raises(&case).keys,
+            &HashSet::new(),
+        );
         (
             drafts
                 .into_iter()

@@ -6,13 +6,22 @@
 //! | file | what it promises |
 //! |---|---|
 //! | `case.rs` | the words of the rules: accepted, refused, which lock, which write a read saw |
-//! | `proof.rs` | proofs of a high water, and the writes that came after one |
+//! | `proof.rs` | proofs of a high water, and what one pass over them shows |
+//! | `shown.rs` | when the file first shows that a write has taken effect |
 //! | `identity.rs` | when two operations are certainly of two holders |
 //! | `resource.rs` | `stale-write-accepted` |
+//! | `non_atomic.rs`, `lost_write.rs`, `failed_write.rs` | `non-atomic-check`, `lost-acked-write`, `failed-write-applied` |
+//! | `high_water.rs`, `fresh_refused.rs` | `high-water-lost`, `fresh-write-refused` |
+//! | `interference.rs`, `unfenced.rs`, `partial.rs` | `cross-key-interference`, `unfenced-write-accepted`, `partial-fencing` |
+//! | `append.rs` | what the lists of a log show |
 //! | `issuer.rs` | `token-regression`, `duplicate-token` |
+//! | `overflow.rs`, `width.rs`, `timestamp.rs` | `token-overflow`, `timestamp-token` |
+//! | `phantom.rs` | `phantom-renew` |
+//! | `lease.rs`, `overlapping_grant.rs`, `release_of_others.rs` | grants that were given away: `overlapping-grant`, `release-of-others-lock` |
 //! | `double_writer.rs` | `double-writer-in-epoch` |
-//! | `holder.rs` | `write-without-grant` |
-//! | `hot_retry.rs` | `hot-retry` |
+//! | `holder.rs`, `hot_retry.rs`, `write_after_refusal.rs` | `write-without-grant`, `hot-retry`, `write-after-refusal` |
+//! | `fenced_out.rs`, `starvation.rs` | `fenced-out`, `starvation` |
+//! | `overlap.rs` | how long two clients believed that they held one lock; no finding |
 //! | `register.rs` | the exact decision of one key's fenced register |
 //! | `epochs.rs` | what must hold among its clusters and refusals |
 //! | `raises.rs` | where a key shows that other things than its writes raise its mark |
@@ -21,30 +30,54 @@
 //! | `linearizable.rs` | `not-linearizable`: which keys the exact decision is for, and what it says |
 //! | `story.rs` | findings in plain words |
 
+mod append;
 mod case;
 mod certain;
 mod double_writer;
 mod epochs;
+mod failed_write;
+mod fenced_out;
+mod fresh_refused;
+mod high_water;
 mod holder;
 mod hot_retry;
 mod identity;
+mod interference;
 mod issuer;
+mod lease;
 mod linearizable;
+mod lost_write;
+mod non_atomic;
+mod overflow;
+mod overlap;
+mod overlapping_grant;
+mod partial;
+mod phantom;
 mod proof;
 mod raises;
 mod register;
+mod release_of_others;
 mod resource;
+mod shown;
+mod starvation;
 mod story;
+mod timestamp;
+mod unfenced;
+mod width;
 mod witness;
+mod write_after_refusal;
 
 use std::cmp::Reverse;
 
 pub(crate) use case::Case;
 pub(crate) use linearizable::Exact;
-pub(crate) use proof::{LateWrite, late_writes};
+pub(crate) use overlap::overlaps;
+#[cfg(test)]
+pub(crate) use proof::late_writes;
+pub(crate) use proof::{LateWrite, Proofs, proofs};
 
 use crate::finding::{Finding, Severity};
-use crate::history::Name;
+use crate::history::{Name, Operation};
 
 /// What is known of a rule before any history is seen.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -68,10 +101,99 @@ const fn violation(name: &'static str, wrong: &'static str, summary: &'static st
     }
 }
 
+const fn warning(name: &'static str, wrong: &'static str, summary: &'static str) -> FindingInfo {
+    FindingInfo {
+        name,
+        severity: Severity::Warning,
+        wrong,
+        summary,
+    }
+}
+
 const STALE_WRITE_ACCEPTED: FindingInfo = violation(
     "stale-write-accepted",
     "resource",
     "a write was accepted although a higher token was already proven when it was sent",
+);
+const NON_ATOMIC_CHECK: FindingInfo = violation(
+    "non-atomic-check",
+    "resource",
+    "a write slipped in on top of a concurrent one with a higher token that was already done",
+);
+const LOST_ACKED_WRITE: FindingInfo = violation(
+    "lost-acked-write",
+    "resource",
+    "a read misses a write that was accepted before it, and finds nothing or something older",
+);
+const FAILED_WRITE_APPLIED: FindingInfo = violation(
+    "failed-write-applied",
+    "resource or client",
+    "the value of a write that was answered with a definite no is read",
+);
+const HIGH_WATER_LOST: FindingInfo = violation(
+    "high-water-lost",
+    "resource",
+    "less than a proven high water is reported, or a token is accepted that the key had refused",
+);
+const CROSS_KEY_INTERFERENCE: FindingInfo = violation(
+    "cross-key-interference",
+    "resource or lock service",
+    "a refusal names another lock's high water, or a free lock is held for as long as another one",
+);
+const FRESH_WRITE_REFUSED: FindingInfo = violation(
+    "fresh-write-refused",
+    "resource",
+    "a write was refused although nothing above its token stood against it",
+);
+const UNFENCED_WRITE_ACCEPTED: FindingInfo = violation(
+    "unfenced-write-accepted",
+    "resource",
+    "a write without a token was accepted after a high water had been proven",
+);
+const PARTIAL_FENCING: FindingInfo = violation(
+    "partial-fencing",
+    "system",
+    "a stale token was accepted on another path, or another key of the lock (warning, if each key has its own mark)",
+);
+const TOKEN_OVERFLOW: FindingInfo = violation(
+    "token-overflow",
+    "lock service or resource",
+    "a token wrapped or was rounded at the width in which it is kept; or (warning) none is left",
+);
+const TIMESTAMP_TOKEN: FindingInfo = warning(
+    "timestamp-token",
+    "lock service",
+    "tokens advance with the clock and not with the grants",
+);
+const PHANTOM_RENEW: FindingInfo = violation(
+    "phantom-renew",
+    "lock service",
+    "a renewal succeeded although another had been granted, or the token had been given back",
+);
+const RELEASE_OF_OTHERS_LOCK: FindingInfo = violation(
+    "release-of-others-lock",
+    "lock service",
+    "a late release took the lock from its new holder",
+);
+const OVERLAPPING_GRANT: FindingInfo = violation(
+    "overlapping-grant",
+    "lock service",
+    "the lock was granted to another while its holder's lease ran",
+);
+const WRITE_AFTER_REFUSAL: FindingInfo = warning(
+    "write-after-refusal",
+    "holder",
+    "a process goes on with a token after it was told that the token is stale",
+);
+const FENCED_OUT: FindingInfo = violation(
+    "fenced-out",
+    "system",
+    "the newest holders are refused in a row, up to the end; or no token is left to grant",
+);
+const STARVATION: FindingInfo = warning(
+    "starvation",
+    "system",
+    "somebody wants a lock for more than 3 leases, and nobody is granted it, renews it or writes",
 );
 const DOUBLE_WRITER_IN_EPOCH: FindingInfo = violation(
     "double-writer-in-epoch",
@@ -107,11 +229,27 @@ const NOT_LINEARIZABLE: FindingInfo = violation(
 /// Every rule that is judged, in the order of the sections that explain them.
 pub const FINDINGS: &[FindingInfo] = &[
     STALE_WRITE_ACCEPTED,
+    NON_ATOMIC_CHECK,
     DOUBLE_WRITER_IN_EPOCH,
+    LOST_ACKED_WRITE,
+    FAILED_WRITE_APPLIED,
+    HIGH_WATER_LOST,
+    CROSS_KEY_INTERFERENCE,
+    FRESH_WRITE_REFUSED,
+    UNFENCED_WRITE_ACCEPTED,
+    PARTIAL_FENCING,
     TOKEN_REGRESSION,
     DUPLICATE_TOKEN,
+    TOKEN_OVERFLOW,
+    TIMESTAMP_TOKEN,
+    PHANTOM_RENEW,
+    RELEASE_OF_OTHERS_LOCK,
+    OVERLAPPING_GRANT,
     WRITE_WITHOUT_GRANT,
     HOT_RETRY,
+    WRITE_AFTER_REFUSAL,
+    FENCED_OUT,
+    STARVATION,
     NOT_LINEARIZABLE,
 ];
 
@@ -126,8 +264,8 @@ pub(crate) struct Draft {
     /// The operations of the first witness.
     witness: Vec<usize>,
     story: String,
-    /// The rule, on the same lock, whose finding this one follows from.
-    cause: Option<&'static str>,
+    /// The rules whose finding, on the same lock or key, this one follows from: the first that has one.
+    causes: Vec<&'static str>,
 }
 
 impl Draft {
@@ -140,7 +278,7 @@ impl Draft {
             count,
             witness,
             story,
-            cause: None,
+            causes: Vec::new(),
         }
     }
 
@@ -151,27 +289,97 @@ impl Draft {
     }
 }
 
-/// Applies every rule. Late writes and the outcome of the exact check are handed back for coverage and statistics.
-pub(crate) fn judge(case: &Case<'_>, late: &[LateWrite]) -> (Vec<Finding>, Exact) {
+/// Applies every rule. The outcome of the exact check is handed back for statistics.
+pub(crate) fn judge(case: &Case<'_>, proofs: &Proofs) -> (Vec<Finding>, Exact) {
     let holders = identity::Holders::new(case);
-    let mut drafts = resource::stale_writes(case, late);
-    let explained = drafts.iter().map(|draft| draft.key).collect();
+    let raised = raises::raises(case);
+    let mut drafts = at_the_resource(case, proofs, &raised);
+    let explained = drafts
+        .iter()
+        .filter(|draft| draft.severity == Severity::Violation)
+        .map(|draft| draft.key)
+        .collect();
+    drafts.extend(at_the_issuer(case, &holders, proofs));
+    drafts.extend(at_the_lock_service(case, &holders));
+    let hot = hot_retry::hot_retries(case);
+    let hot_locks = hot.iter().map(|draft| draft.lock).collect();
+    drafts.extend(write_after_refusal::writes_after_refusals(case, &hot_locks));
+    drafts.extend(hot);
+    drafts.extend(fenced_out::fenced_out(case, &raised.keys));
+    drafts.extend(starvation::starvations(case));
+    let (broken, exact) = linearizable::broken_keys(case, raised.keys, &explained);
+    drafts.extend(broken);
+    (finish(case, drafts), exact)
+}
+
+/// What the resource did wrong on some key.
+fn at_the_resource(case: &Case<'_>, proofs: &Proofs, raised: &raises::Raises) -> Vec<Draft> {
+    let shown = shown::Shown::new(case);
+    let mut stale = resource::stale_writes(case, &proofs.late);
+    let lost_marks = high_water::lost_marks(case, proofs);
+    // Where the mark was lost first, stale writes follow from that.
+    for draft in &mut stale {
+        let rooted = lost_marks.iter().any(|lost| {
+            (lost.lock, lost.key) == (draft.lock, draft.key)
+                && !lost.causes.contains(&STALE_WRITE_ACCEPTED.name)
+        });
+        if rooted {
+            draft.causes.push(HIGH_WATER_LOST.name);
+        }
+    }
+    let lists = append::lists(case);
+    let (failed, applied) = failed_write::applied_failures(case, &lists.failed);
+    let (strayed, interference) = interference::strayed_marks(case, &raised.unexplained);
+    let mut drafts = stale;
+    drafts.extend(lost_marks);
+    drafts.extend(non_atomic::non_atomic_checks(case, &shown));
+    drafts.extend(lost_write::lost_writes(case, &shown));
+    drafts.extend(failed);
+    drafts.extend(lists.drafts);
+    drafts.extend(fresh_refused::fresh_refusals(case, &applied, &interference));
+    drafts.extend(strayed);
+    drafts.extend(unfenced::unfenced_writes(case, &proofs.unfenced));
+    drafts.extend(partial::partly_fenced(case, &proofs.behind));
+    drafts
+}
+
+/// What is wrong with the tokens, and what follows from it.
+fn at_the_issuer(case: &Case<'_>, holders: &identity::Holders, proofs: &Proofs) -> Vec<Draft> {
     let regressions = issuer::regressions(case);
-    let (duplicates, duplicated) = issuer::duplicates(case, &holders, &regressions);
-    let (ungranted, unfounded) = holder::ungranted_writes(case, &holders);
+    let (duplicates, duplicated) = issuer::duplicates(case, holders, &regressions);
+    let pairs: Vec<overflow::Pair> = duplicates
+        .iter()
+        .filter_map(|draft| Some((draft.lock?, *draft.witness.first()?, *draft.witness.last()?)))
+        .collect();
+    let (ungranted, unfounded) = holder::ungranted_writes(case, holders);
+    let mut drafts = overflow::overflows(case, &regressions, &pairs, &proofs.distorted);
     drafts.extend(issuer::describe_regressions(case, &regressions));
     drafts.extend(duplicates);
     drafts.extend(double_writer::double_writers(
         case,
-        &holders,
+        holders,
         &duplicated,
         &unfounded,
     ));
     drafts.extend(ungranted);
-    drafts.extend(hot_retry::hot_retries(case));
-    let (broken, exact) = linearizable::broken_keys(case, &explained);
-    drafts.extend(broken);
-    (finish(case, drafts), exact)
+    drafts.extend(timestamp::timestamps(case));
+    drafts
+}
+
+/// What the lock service did wrong beside its tokens.
+fn at_the_lock_service(case: &Case<'_>, holders: &identity::Holders) -> Vec<Draft> {
+    let given_away = lease::given_away(case, holders);
+    let mut drafts = phantom::phantom_renewals(case, holders);
+    drafts.extend(overlapping_grant::overlapping_grants(case, &given_away));
+    drafts.extend(release_of_others::releases_of_others(case, &given_away));
+    drafts.extend(interference::shared_slots(case));
+    drafts
+}
+
+/// The place of an operation of the history.
+fn place_of(case: &Case<'_>, operation: &Operation) -> usize {
+    let operations = &case.history.operations;
+    operations.partition_point(|other| other.invoked.index < operation.invoked.index)
 }
 
 /// Judges each key as a fenced register alone: no grants, no holders.
@@ -180,25 +388,40 @@ pub(crate) fn judge_registers(case: &Case<'_>) -> (Vec<Finding>, Exact) {
     (finish(case, broken), exact)
 }
 
+/// The operations of a history one after the other, for a finding that has no better words.
+pub(crate) fn plain_story(history: &crate::history::History, finding: &str) -> String {
+    let scenes = history
+        .operations
+        .iter()
+        .take(4 * story::MOST)
+        .map(story::Scene::Happened)
+        .collect();
+    let info = FINDINGS.iter().find(|info| info.name == finding);
+    let wrong = info.map_or_else(String::new, |info| {
+        format!("That is wrong: {}.", info.summary)
+    });
+    story::tell(history, scenes, &wrong)
+}
+
 /// Sorts violations first, roots before what follows, then by when each was proven; turns causes into positions.
 fn finish(case: &Case<'_>, mut drafts: Vec<Draft>) -> Vec<Finding> {
-    drafts.sort_by_cached_key(|draft| {
+    let follows: Vec<bool> = (0..drafts.len())
+        .map(|at| root_of(&drafts, at).is_some())
+        .collect();
+    let mut order: Vec<usize> = (0..drafts.len()).collect();
+    order.sort_by_cached_key(|&at| {
+        let draft = &drafts[at];
         let proven = events(case, &draft.witness).last().copied();
         (
             Reverse(draft.severity),
-            draft.cause.is_some(),
+            follows[at],
             proven,
             draft.lock,
             draft.key,
         )
     });
-    let position = |draft: &Draft| {
-        let root = draft.cause?;
-        drafts
-            .iter()
-            .position(|other| other.rule.name == root && other.lock == draft.lock)
-    };
-    let causes: Vec<_> = drafts.iter().map(position).collect();
+    drafts = order.iter().map(|&at| drafts[at].clone()).collect();
+    let causes: Vec<_> = (0..drafts.len()).map(|at| root_of(&drafts, at)).collect();
     let text = |name: Option<Name>| name.map(|name| case.history.names.text(name).to_owned());
     drafts
         .into_iter()
@@ -214,6 +437,22 @@ fn finish(case: &Case<'_>, mut drafts: Vec<Draft>) -> Vec<Finding> {
             story: draft.story,
         })
         .collect()
+}
+
+/// Where the finding stands that another follows from: on its key if there is one, else anywhere on its lock.
+fn root_of(drafts: &[Draft], at: usize) -> Option<usize> {
+    let draft = &drafts[at];
+    draft.causes.iter().find_map(|&root| {
+        let is_root = |other: &&(usize, &Draft)| {
+            other.0 != at && other.1.rule.name == root && other.1.lock == draft.lock
+        };
+        let mut roots = drafts.iter().enumerate().filter(|other| is_root(&other));
+        let first = roots.next()?;
+        let on_key = std::iter::once(first)
+            .chain(roots)
+            .find(|(_, other)| other.key == draft.key);
+        Some(on_key.unwrap_or(first).0)
+    })
 }
 
 /// The indexes of invocations and completions of a witness, ascending.
@@ -243,7 +482,7 @@ mod tests {
         s.write("c3", "L", "k", 1, "b");
         let history = s.history();
         let case = Case::new(&history);
-        let (findings, _) = judge(&case, &late_writes(&case));
+        let (findings, _) = judge(&case, &proofs(&case));
         let names: Vec<_> = findings
             .iter()
             .map(|f| (f.finding.as_str(), f.cause))

@@ -9,9 +9,10 @@
 //!   write 5              |------|          late
 //! ```
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
-use super::case::{Case, Scope};
+use super::case::Case;
+use super::width;
 use crate::history::{Function, Outcome, Token};
 
 /// Why the high water was at least `high_water` once `op` had completed.
@@ -31,8 +32,36 @@ pub(crate) enum By {
     Value(usize),
     /// A read or refusal named it.
     Report,
-    /// A refusal that named nothing: it is the least higher token that had been presented.
-    Refusal,
+    /// A refusal that named nothing: it is the least higher token that had been presented, first by this write.
+    Refusal(usize),
+}
+
+impl Proof {
+    /// The operations without which it would prove nothing, the proof itself first.
+    pub fn witness(self, case: &Case<'_>) -> Vec<usize> {
+        let mut witness = vec![self.op];
+        match self.by {
+            By::Value(write) | By::Refusal(write) => witness.push(write),
+            By::Write | By::Report => {}
+        }
+        if case.operation(self.op).outcome == Outcome::Unknown {
+            witness.extend(case.first_read_of(self.op));
+        }
+        witness
+    }
+
+    /// Why the high water was what it was, as a clause in the past.
+    pub fn how(self) -> String {
+        let high_water = self.high_water;
+        match self.by {
+            By::Write => format!("a write with token {high_water} had been accepted"),
+            By::Value(_) => format!("a value written with token {high_water} had been read"),
+            By::Report => format!("the resource itself had told high water {high_water}"),
+            By::Refusal(_) => {
+                format!("a refusal had shown that token {high_water} or a higher one was in")
+            }
+        }
+    }
 }
 
 /// A write that was invoked after a proof of a high water above its token, whatever its answer.
@@ -40,54 +69,237 @@ pub(crate) enum By {
 pub(crate) struct LateWrite {
     pub write: usize,
     pub proof: Proof,
+    /// The proof stands on the write's own key and path; else on another key that shares the high water.
+    pub own: bool,
+}
+
+/// A write, not late on its own key and path, that was invoked after a proof of a higher token elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Behind {
+    pub write: usize,
+    pub proof: Proof,
+    pub elsewhere: Elsewhere,
+}
+
+/// Where the higher token was proven.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) enum Elsewhere {
+    /// On the same key, which was written by another path.
+    Path,
+    /// On another key of the lock.
+    Key,
+}
+
+/// A report of a high water below one that was proven before its operation was invoked.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Fallen {
+    pub report: usize,
+    pub proof: Proof,
+}
+
+/// Everything that one pass over the proofs shows.
+#[derive(Debug, Default)]
+pub(crate) struct Proofs {
+    /// All late writes, in the order of their invocations.
+    pub late: Vec<LateWrite>,
+    /// Writes that were behind what was proven elsewhere.
+    pub behind: Vec<Behind>,
+    /// Reports of less than was proven.
+    pub fallen: Vec<Fallen>,
+    /// A refusal of a token, and a write of it by the same key and path that was accepted afterwards.
+    pub regained: Vec<(usize, usize)>,
+    /// Accepted writes without a token, each with the proof, made before it was invoked, of a high water above 0.
+    pub unfenced: Vec<(usize, Proof)>,
+    /// Reports of a mark that is not a token which was presented, but that token wrapped or rounded: the report, and the
+    /// write that presented it.
+    pub distorted: Vec<(usize, usize)>,
 }
 
 #[derive(Debug, Default)]
 struct Mark {
     proven: Option<Proof>,
-    presented: BTreeSet<Token>,
+    /// Each token, with the first write that presented it.
+    presented: BTreeMap<Token, usize>,
+}
+
+/// Proofs where the high water may be another's.
+#[derive(Debug)]
+struct Table(Vec<Option<Proof>>);
+
+impl Table {
+    fn new(places: usize) -> Self {
+        Self(vec![None; places])
+    }
+
+    fn above(&self, place: usize, token: Token) -> Option<Proof> {
+        self.0[place].filter(|proof| proof.high_water > token)
+    }
+
+    fn raise(&mut self, place: usize, proof: Proof) {
+        raise(&mut self.0[place], proof);
+    }
+}
+
+/// One pass over all invocations and returns. O(n log n).
+pub(crate) fn proofs(case: &Case<'_>) -> Proofs {
+    let names = case.history.names.len();
+    let mut marks: Vec<Mark> = Vec::new();
+    marks.resize_with(case.scopes, Mark::default);
+    let mut own = Table::new(case.objects);
+    let mut by_key = Table::new(names + 1);
+    let mut by_lock = Table::new(names);
+    // Proofs only rise, so where a scope's stood at an operation's invocation is enough.
+    let mut known: Vec<Option<Proof>> = vec![None];
+    let mut known_of_scope = vec![0_u32; case.scopes];
+    let mut when_sent = vec![0_u32; case.history.operations.len()];
+    let mut refused: HashMap<(u32, Token), usize> = HashMap::new();
+    let mut found = Proofs::default();
+    for moment in &case.moments {
+        let op = moment.op;
+        let operation = case.operation(op);
+        let writes = matches!(
+            operation.function,
+            Function::Write | Function::Append | Function::Cas
+        );
+        if !writes && operation.function != Function::Read {
+            continue;
+        }
+        let spot = case.spots[op];
+        let (scope, object) = (spot.scope as usize, spot.object as usize);
+        let key = operation.key.map_or(0, |key| key.index() + 1);
+        let lock = case.lock_place(op);
+        if moment.returns {
+            let before = known[when_sent[op] as usize];
+            if let (Some(reported), Some(proof)) = (reported(case, op), before)
+                && reported < proof.high_water
+            {
+                found.fallen.push(Fallen { report: op, proof });
+            }
+            if let Some(write) = distorted(case, op, &marks[scope]) {
+                found.distorted.push((op, write));
+            }
+            if case.is_refusal(operation)
+                && let Some(token) = operation.token
+            {
+                refused.entry((spot.object, token)).or_insert(op);
+            }
+            let Some(proof) = proof_of(case, op, &marks[scope]) else {
+                continue;
+            };
+            if raise(&mut marks[scope].proven, proof) {
+                known_of_scope[scope] = u32::try_from(known.len()).unwrap_or(u32::MAX);
+                known.push(Some(proof));
+            }
+            own.raise(object, proof);
+            by_key.raise(key, proof);
+            if let Some(lock) = lock {
+                by_lock.raise(lock, proof);
+            }
+            continue;
+        }
+        when_sent[op] = known_of_scope[scope];
+        if !writes {
+            continue;
+        }
+        let Some(token) = operation.token else {
+            let proven = marks[scope].proven;
+            if let Some(proof) = proven.filter(|proof| proof.high_water > Token::ZERO)
+                && was_taken(case, op)
+            {
+                found.unfenced.push((op, proof));
+            }
+            continue;
+        };
+        let own_proof = own.above(object, token);
+        let shared = marks[scope].proven.filter(|proof| proof.high_water > token);
+        if let Some(proof) = own_proof.or(shared) {
+            let own = own_proof.is_some();
+            let write = op;
+            found.late.push(LateWrite { write, proof, own });
+        }
+        if own_proof.is_none() && case.is_accepted(op) {
+            let elsewhere = by_key
+                .above(key, token)
+                .map(|proof| (proof, Elsewhere::Path))
+                .or_else(|| Some((by_lock.above(lock?, token)?, Elsewhere::Key)));
+            if let Some((proof, elsewhere)) = elsewhere {
+                let write = op;
+                found.behind.push(Behind {
+                    write,
+                    proof,
+                    elsewhere,
+                });
+            }
+        }
+        if !refused.is_empty()
+            && let Some(&refusal) = refused.get(&(spot.object, token))
+            && case.is_accepted(op)
+        {
+            found.regained.push((refusal, op));
+        }
+        marks[scope].presented.entry(token).or_insert(op);
+    }
+    found
+}
+
+/// A write was answered `ok`, or its value was read.
+fn was_taken(case: &Case<'_>, op: usize) -> bool {
+    match case.operation(op).outcome {
+        Outcome::Ok => true,
+        Outcome::Unknown => case.first_read_of(op).is_some(),
+        Outcome::Failed => false,
+    }
+}
+
+/// The high water that an answer tells: of a read or write that happened, or of a refusal.
+fn reported(case: &Case<'_>, op: usize) -> Option<Token> {
+    let operation = case.operation(op);
+    let told = operation.outcome == Outcome::Ok || case.is_refusal(operation);
+    operation.high_water.filter(|_| told)
+}
+
+/// The write whose token this answer's high water is, wrapped or rounded: its own, or the one that proved the mark.
+fn distorted(case: &Case<'_>, op: usize, mark: &Mark) -> Option<usize> {
+    let reported = reported(case, op)?;
+    let operation = case.operation(op);
+    let plain = operation.token == Some(reported)
+        || mark
+            .proven
+            .is_some_and(|proof| proof.high_water == reported);
+    if plain || mark.presented.contains_key(&reported) {
+        return None;
+    }
+    let of_own =
+        (operation.function != Function::Read && operation.outcome == Outcome::Ok).then_some(op);
+    let of_proven = mark.proven.and_then(|proof| match proof.by {
+        By::Write => Some(proof.op),
+        By::Value(write) => Some(write),
+        By::Report | By::Refusal(_) => None,
+    });
+    [of_own, of_proven].into_iter().flatten().find(|&write| {
+        let token = case.operation(write).token;
+        token.is_some_and(|token| width::distorts(token, reported).is_some())
+    })
+}
+
+/// Keeps the strongest proof; of equal ones the first, but rather an accepted write, which is the plainest.
+fn raise(proven: &mut Option<Proof>, proof: Proof) -> bool {
+    let stronger = proven.is_none_or(|known| {
+        proof.high_water > known.high_water
+            || (proof.high_water == known.high_water
+                && proof.by == By::Write
+                && known.by != By::Write)
+    });
+    if stronger {
+        *proven = Some(proof);
+    }
+    stronger
 }
 
 /// All late writes, in the order of their invocations. O(n log n).
+#[cfg(test)]
 pub(crate) fn late_writes(case: &Case<'_>) -> Vec<LateWrite> {
-    let mut marks: HashMap<Scope, Mark> = HashMap::new();
-    let mut late = Vec::new();
-    for moment in &case.moments {
-        let operation = case.operation(moment.op);
-        let fenced = Case::is_fenced_write(operation);
-        if !fenced && operation.function != Function::Read {
-            continue;
-        }
-        let mark = marks.entry(case.scope(operation)).or_default();
-        if moment.returns {
-            mark.raise(proof_of(case, moment.op, mark));
-        } else if let Some(token) = operation.token.filter(|_| fenced) {
-            if let Some(proof) = mark.proven.filter(|proof| proof.high_water > token) {
-                late.push(LateWrite {
-                    write: moment.op,
-                    proof,
-                });
-            }
-            mark.presented.insert(token);
-        }
-    }
-    late
-}
-
-impl Mark {
-    /// Keeps the strongest proof; of equal ones the first, but rather an accepted write, which is the plainest.
-    fn raise(&mut self, proof: Option<Proof>) {
-        let Some(proof) = proof else { return };
-        let stronger = self.proven.is_none_or(|known| {
-            proof.high_water > known.high_water
-                || (proof.high_water == known.high_water
-                    && proof.by == By::Write
-                    && known.by != By::Write)
-        });
-        if stronger {
-            self.proven = Some(proof);
-        }
-    }
+    proofs(case).late
 }
 
 fn proof_of(case: &Case<'_>, op: usize, mark: &Mark) -> Option<Proof> {
@@ -98,7 +310,7 @@ fn proof_of(case: &Case<'_>, op: usize, mark: &Mark) -> Option<Proof> {
             return None;
         }
         let seen = case
-            .write_seen_by(operation)
+            .write_seen_by(op)
             .filter(|&write| case.is_accepted(write));
         let by_value = seen.and_then(|write| Some((case.operation(write).token?, write)));
         return match (operation.high_water, by_value) {
@@ -116,7 +328,8 @@ fn proof_of(case: &Case<'_>, op: usize, mark: &Mark) -> Option<Proof> {
             Some(reported) => proof(reported, By::Report),
             None => {
                 let above = (std::ops::Bound::Excluded(token), std::ops::Bound::Unbounded);
-                proof(*mark.presented.range(above).next()?, By::Refusal)
+                let (&least, &presented) = mark.presented.range(above).next()?;
+                proof(least, By::Refusal(presented))
             }
         };
     }
@@ -185,7 +398,7 @@ mod tests {
         s.refused("c5", "L", "k", 5, "c", None);
         s.write("c6", "L", "k", 6, "d");
         s.write("c7", "L", "k", 7, "e");
-        assert_eq!(late(&s), [(3, 7, By::Refusal)]);
+        assert_eq!(late(&s), [(3, 7, By::Refusal(0))]);
     }
 
     #[test]

@@ -76,8 +76,17 @@ struct Granted {
 #[derive(Debug, Default)]
 struct Acquires(BTreeMap<Option<Token>, u64>);
 
-/// Keys that show a definite sign. O(n log n).
-pub(crate) fn raised_keys(case: &Case<'_>) -> HashMap<Option<Name>, Raised> {
+/// What the marks that were reported show.
+#[derive(Debug)]
+pub(crate) struct Raises {
+    /// Keys that show a definite sign.
+    pub keys: HashMap<Option<Name>, Raised>,
+    /// Reports of a mark that neither a write nor a grant explains.
+    pub unexplained: Vec<usize>,
+}
+
+/// Where each reported mark comes from. O(n log n).
+pub(crate) fn raises(case: &Case<'_>) -> Raises {
     let mut sweep = Sweep::default();
     for moment in &case.moments {
         let operation = case.operation(moment.op);
@@ -87,7 +96,15 @@ pub(crate) fn raised_keys(case: &Case<'_>) -> HashMap<Option<Name>, Raised> {
             sweep.call(case, operation);
         }
     }
-    sweep.raised
+    Raises {
+        keys: sweep.raised,
+        unexplained: sweep.unexplained,
+    }
+}
+
+#[cfg(test)]
+fn raised_keys(case: &Case<'_>) -> HashMap<Option<Name>, Raised> {
+    raises(case).keys
 }
 
 #[derive(Debug, Default)]
@@ -95,6 +112,7 @@ struct Sweep {
     presented: HashMap<Scope, Presented>,
     granted: BTreeMap<Name, Granted>,
     raised: HashMap<Option<Name>, Raised>,
+    unexplained: Vec<usize>,
 }
 
 impl Sweep {
@@ -145,6 +163,9 @@ impl Sweep {
         let Some(since) = operation.returned().map(|at| at.index) else {
             return;
         };
+        if explanation == Explanation::None {
+            self.unexplained.push(op);
+        }
         match (explanation, self.raised.get_mut(&operation.key)) {
             (Explanation::Grant, None) => {
                 let unfounded = None;

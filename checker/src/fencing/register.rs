@@ -36,6 +36,7 @@ pub(crate) enum Marks {
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Outside {
     OtherFunction,
+    OtherPath,
     NoToken,
     NoValue,
     ValueTwice,
@@ -46,6 +47,7 @@ impl Outside {
     pub fn reason(self) -> &'static str {
         match self {
             Self::OtherFunction => "an operation other than read and write was sent",
+            Self::OtherPath => "it was written or read by another path",
             Self::NoToken => "a write without a token was sent",
             Self::NoValue => "a write without a value of its own was sent",
             Self::ValueTwice => "a value was written a second time",
@@ -89,10 +91,23 @@ pub(crate) struct Violation {
 }
 
 /// The first operation that puts a key outside of what [`Register::check`] decides, and why.
-pub(crate) fn outside(operations: &[Operation], ops: &[usize]) -> Option<(usize, Outside)> {
+pub(crate) fn outside(
+    operations: &[Operation],
+    ops: &[usize],
+    primary: Option<Name>,
+) -> Option<(usize, Outside)> {
     let mut values: HashSet<&Value> = HashSet::new();
-    ops.iter()
-        .find_map(|&op| Some((op, why_outside(&operations[op], &mut values)?)))
+    let by_other_path = |op: usize| {
+        operations[op]
+            .path
+            .is_some_and(|path| Some(path) != primary)
+    };
+    ops.iter().find_map(|&op| {
+        if by_other_path(op) {
+            return Some((op, Outside::OtherPath));
+        }
+        Some((op, why_outside(&operations[op], &mut values)?))
+    })
 }
 
 fn why_outside<'a>(operation: &'a Operation, values: &mut HashSet<&'a Value>) -> Option<Outside> {
@@ -173,6 +188,8 @@ impl Register<'_> {
             };
             let (write, new) = match value {
                 Value::Null => initial,
+                // A log that is empty, or will become one.
+                Value::Array(list) if list.is_empty() && !by_value.contains_key(value) => initial,
                 value => of(self.written(op, by_value.get(value).copied())?),
             };
             let token = write.map_or(Some(Token::ZERO), |write| self.operations[write].token);

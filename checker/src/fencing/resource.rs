@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::case::Case;
-use super::proof::{By, LateWrite, Proof};
+use super::proof::LateWrite;
 use super::story::{self, Scene};
 use super::{Draft, STALE_WRITE_ACCEPTED};
 use crate::history::{Name, Outcome, Token};
@@ -13,10 +13,12 @@ use crate::history::{Name, Outcome, Token};
 /// Lock and key.
 type Place = (Option<Name>, Option<Name>);
 
-/// One finding a key: accepted writes that were invoked after a proof of a higher token.
+/// One finding a key: accepted writes that were invoked after a proof, on their own key and path, of a higher token.
+/// What was proven on another key that shares the high water is the business of `partial-fencing`.
 pub(crate) fn stale_writes(case: &Case<'_>, late: &[LateWrite]) -> Vec<Draft> {
     let mut keys: BTreeMap<Place, (u64, &LateWrite)> = BTreeMap::new();
-    for stale in late.iter().filter(|late| case.is_accepted(late.write)) {
+    let own = late.iter().filter(|late| late.own);
+    for stale in own.filter(|late| case.is_accepted(late.write)) {
         let operation = case.operation(stale.write);
         let place = (case.lock(operation), operation.key);
         keys.entry(place)
@@ -33,16 +35,18 @@ pub(crate) fn stale_writes(case: &Case<'_>, late: &[LateWrite]) -> Vec<Draft> {
 
 /// The proof, the stale write, and the reads without which either would prove nothing.
 fn witness(case: &Case<'_>, stale: &LateWrite) -> Vec<usize> {
-    let mut witness = vec![stale.proof.op, stale.write];
-    if let By::Value(write) = stale.proof.by {
-        witness.push(write);
-    }
-    if case.operation(stale.write).outcome == Outcome::Unknown {
-        witness.extend(case.first_read_of(stale.write));
-    }
+    let mut witness = stale.proof.witness(case);
+    witness.extend(taken(case, stale.write));
     witness.sort_unstable();
     witness.dedup();
     witness
+}
+
+/// An accepted write, with the read that shows it where its answer does not.
+pub(crate) fn taken(case: &Case<'_>, write: usize) -> impl Iterator<Item = usize> {
+    let unknown = case.operation(write).outcome == Outcome::Unknown;
+    let read = case.first_read_of(write).filter(|_| unknown);
+    std::iter::once(write).chain(read)
 }
 
 fn tell(
@@ -75,6 +79,11 @@ fn tell(
         since,
         write.invoked,
     ));
+    scenes.extend(story::resource_faults(
+        history,
+        proof.invoked,
+        write.completed.unwrap_or(write.invoked),
+    ));
     story::tell(history, scenes, &ending(case, stale, count))
 }
 
@@ -82,15 +91,7 @@ fn ending(case: &Case<'_>, stale: &LateWrite, count: u64) -> String {
     let write = case.operation(stale.write);
     let token = write.token.unwrap_or(Token::ZERO);
     let client = case.text(write.client);
-    let Proof { high_water, by, .. } = stale.proof;
-    let how = match by {
-        By::Write => format!("a write with token {high_water} had been accepted"),
-        By::Value(_) => format!("a value written with token {high_water} had been read"),
-        By::Report => format!("the resource itself had told high water {high_water}"),
-        By::Refusal => {
-            format!("a refusal had shown that token {high_water} or a higher one was in")
-        }
-    };
+    let how = stale.proof.how();
     let more = if count > 1 {
         format!("\n{count} stale writes were accepted on this key in all.")
     } else {

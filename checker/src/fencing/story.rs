@@ -27,8 +27,8 @@ pub(crate) enum Scene<'a> {
     RefusedHolder(&'a Operation),
     /// What was done to a worker, and which client it runs.
     Worker(&'a FaultWindow, Name),
-    /// What was done to the lock service.
-    LockService(&'a FaultWindow),
+    /// What was done to a service, and what the service is called.
+    Service(&'a FaultWindow, &'static str),
 }
 
 /// Tells the scenes in order of time, then the ending as it stands.
@@ -80,16 +80,44 @@ pub(crate) fn worker_faults<'a>(
 
 /// Kills and worse that were done to the lock service between two moments: the last few.
 pub(crate) fn lock_service_faults(history: &History, from: Instant, to: Instant) -> Vec<Scene<'_>> {
+    service_faults(history, "lock", "The lock service", from, to)
+}
+
+/// Kills and worse that were done to the resource between two moments: the last few.
+pub(crate) fn resource_faults(history: &History, from: Instant, to: Instant) -> Vec<Scene<'_>> {
+    service_faults(history, "resource", "The resource", from, to)
+}
+
+fn service_faults<'a>(
+    history: &'a History,
+    node: &str,
+    shown: &'static str,
+    from: Instant,
+    to: Instant,
+) -> Vec<Scene<'a>> {
     let hit = |window: &&FaultWindow| {
         matches!(
             window.begin.fault.as_str(),
-            "kill" | "redeploy" | "second-issuer"
-        ) && window.begin.on.iter().any(|node| node.contains("lock"))
+            "kill" | "redeploy" | "second-issuer" | "defect"
+        ) && window.begin.on.iter().any(|on| on.contains(node))
     };
     let mut windows: Vec<_> = in_force(history, from, to).filter(hit).collect();
     let spare = windows.len().saturating_sub(MOST);
     windows.drain(..spare).for_each(drop);
-    windows.into_iter().map(Scene::LockService).collect()
+    windows
+        .into_iter()
+        .map(|window| Scene::Service(window, shown))
+        .collect()
+}
+
+/// Whether any fault that did take place, of those that `counts` names, was in force between two moments.
+pub(crate) fn any_fault(
+    history: &History,
+    from: Instant,
+    to: Instant,
+    counts: impl Fn(&FaultWindow) -> bool,
+) -> bool {
+    in_force(history, from, to).any(counts)
 }
 
 fn in_force(history: &History, from: Instant, to: Instant) -> impl Iterator<Item = &FaultWindow> {
@@ -123,7 +151,7 @@ impl Scene<'_> {
         match self {
             Self::Granted(op) => op.completed.unwrap_or(op.invoked).time,
             Self::Asked(op) | Self::Happened(op) | Self::RefusedHolder(op) => op.invoked.time,
-            Self::Worker(window, _) | Self::LockService(window) => window.began.time,
+            Self::Worker(window, _) | Self::Service(window, _) => window.began.time,
         }
     }
 }
@@ -184,21 +212,31 @@ impl Teller<'_> {
                 )
             }
             Scene::Worker(window, client) => self.worker(window, *client),
-            Scene::LockService(window) => {
-                let began = self.at(window.began.time);
-                let verb = match window.begin.fault.as_str() {
-                    "kill" => "was killed",
-                    "redeploy" => "was started anew on empty data",
-                    _ => "got a second issuer beside it",
-                };
-                match window.ended {
-                    Some(ended) => format!(
-                        "The lock service {verb} at {began} and was back at {}.",
-                        self.at(ended.time)
-                    ),
-                    None => format!("The lock service {verb} at {began}."),
-                }
-            }
+            Scene::Service(window, service) => self.service(window, service),
+        }
+    }
+
+    fn service(&self, window: &FaultWindow, service: &str) -> String {
+        let began = self.at(window.began.time);
+        let verb = match window.begin.fault.as_str() {
+            "kill" => "was killed",
+            "redeploy" => "was started anew on empty data",
+            "defect" => "ran with a planted defect",
+            _ => "got a second issuer beside it",
+        };
+        if window.begin.fault == "defect" {
+            let evidence = window.evidence.first();
+            let which = evidence
+                .map(|name| format!(" ({name})"))
+                .unwrap_or_default();
+            return format!("{service} {verb}{which} from {began}.");
+        }
+        match window.ended {
+            Some(ended) => format!(
+                "{service} {verb} at {began} and was back at {}.",
+                self.at(ended.time)
+            ),
+            None => format!("{service} {verb} at {began}."),
         }
     }
 
@@ -282,7 +320,10 @@ impl Teller<'_> {
                 };
                 let answer = match outcome {
                     Outcome::Ok => format!("answered ok at {told}"),
-                    Outcome::Failed => format!("answered no at {told}"),
+                    Outcome::Failed => match op.error {
+                        Some(error) => format!("answered no ({}) at {told}", self.text(error)),
+                        None => format!("answered no at {told}"),
+                    },
                     Outcome::Unknown => "never certainly answered".to_owned(),
                 };
                 format!(
@@ -303,10 +344,14 @@ impl Teller<'_> {
     }
 
     fn key(&self, op: &Operation) -> String {
-        op.key.map_or_else(
+        let key = op.key.map_or_else(
             || "the register".to_owned(),
             |key| format!("key {}", self.text(key)),
-        )
+        );
+        match op.path.map(|path| self.text(path)) {
+            Some(path) if path != "primary" => format!("{key} by path {path}"),
+            _ => key,
+        }
     }
 }
 

@@ -44,6 +44,9 @@ pub struct LockHeader {
     /// Its lease in milliseconds; absent where it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease_ms: Option<u64>,
+    /// It never lapses: only a release, or the end of its holder's connection, ends a hold.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub without_lease: bool,
 }
 
 /// Where the resource keeps its high water.

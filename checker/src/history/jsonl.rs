@@ -153,6 +153,17 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// A reader of the whole lines that come after those that this one has read to their end.
+    #[must_use]
+    pub fn continued<'b>(&self, bytes: &'b [u8]) -> Reader<'b> {
+        Reader {
+            rest: bytes,
+            number: self.number,
+            indexed: self.indexed,
+            warnings: self.warnings.clone(),
+        }
+    }
+
     /// What was forgiven so far.
     #[must_use]
     pub fn warnings(&self) -> &[String] {

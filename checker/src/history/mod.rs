@@ -30,6 +30,8 @@ pub use event::{Event, FaultEvent, FaultOutcome, FaultPhase, Line, NO_INDEX, Typ
 pub use fault_window::FaultWindow;
 pub use header::{Expectations, Header, LockHeader, MarkScope, Plan};
 pub use names::{Name, Names};
+pub(crate) use operation::UNNAMED;
 pub use operation::{Function, Instant, Operation, Outcome, Token};
 pub use pairing::{MAX_OPEN, Pairing, pair};
 pub use recording::{History, HistoryError};
+pub(crate) use value::plain;

@@ -10,6 +10,13 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Name(u32);
 
+impl Name {
+    /// Its place in the order of first appearance, from 0, for tables that a rule keeps by name.
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// The table of a history's names.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
@@ -37,6 +44,11 @@ impl Names {
     #[must_use]
     pub fn find(&self, text: &str) -> Option<Name> {
         self.by_text.get(text).copied()
+    }
+
+    /// How many names there are.
+    pub(crate) fn len(&self) -> usize {
+        self.texts.len()
     }
 
     /// The text of `name` for a sentence: what would break its line or steer a terminal is escaped.

@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use super::{Name, Names};
 
 /// What stands before the process where a history names no client.
-pub(super) const UNNAMED: &str = "process ";
+pub(crate) const UNNAMED: &str = "process ";
 
 /// A fencing token: an integer from -2^63 to 2^64-1. Anything else cannot be made.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Token(i128);
 
 impl Token {

@@ -11,7 +11,7 @@ const TWO_63: f64 = 9_223_372_036_854_775_808.0;
 const TWO_64: f64 = 18_446_744_073_709_551_616.0;
 
 /// `value` with every number in its one spelling.
-pub(super) fn plain(mut value: Value) -> Value {
+pub(crate) fn plain(mut value: Value) -> Value {
     respell(&mut value);
     value
 }

@@ -20,7 +20,7 @@ pub fn recorder() -> Vec<Row> {
         ..Header::default()
     };
     let (recorder, writer) =
-        Recorder::create(&path, header, RunClock::start(), Arc::default()).expect("a file");
+        Recorder::create(&path, header, RunClock::start(), Arc::default(), None).expect("a file");
     let begun = Instant::now();
     let cpu = thread_micros();
     for process in 0..OPERATIONS {

@@ -3,8 +3,11 @@
 use std::fs::File;
 use std::io::Read;
 
+use fencepost_checker::fencing::FINDINGS;
+use fencepost_checker::history::jsonl::{self, Reader};
 use fencepost_checker::history::{History, HistoryError};
 use fencepost_checker::models::MODELS;
+use fencepost_checker::online::{Limits, Online, RULES};
 use fencepost_checker::verdict::Judgement;
 use fencepost_checker::{Model, judge};
 
@@ -19,6 +22,12 @@ const LARGEST: u64 = 16 << 30;
 
 /// How much is looked at before the rest is read.
 const FIRST_BLOCK: u64 = 1 << 16;
+
+/// How much of a stream is read at a time.
+const STREAM_BLOCK: u64 = 1 << 20;
+
+/// So much of standard input is held, to be judged by all rules; what is longer is judged as it comes.
+const KEPT: u64 = 64 << 20;
 
 /// Judges each file in order; the worst of them is the exit status. One that cannot be read does not stop the others.
 ///
@@ -44,20 +53,27 @@ pub fn check(arguments: &CheckArguments) -> Result<u8, HarnessError> {
     }
     let mut worst = 0;
     for file in &arguments.files {
-        let status = match read(file, format) {
-            Ok(history) => {
-                let judgement = judge(&history, model);
+        let judged = if file == "-" {
+            judge_stream(std::io::stdin().lock(), format, model)
+        } else {
+            read(file, format).map(|history| Judged {
+                judgement: judge(&history, model),
+                warnings: history.warnings,
+            })
+        };
+        let status = match judged {
+            Ok(judged) => {
                 if arguments.json {
-                    print_json(file, &history, &judgement)
+                    print_json(file, &judged)
                 } else if annotated {
                     let word = format!("fencepost-{:016x}", machine::entropy());
-                    let text = text(file, &history, &judgement, model);
+                    let text = text(file, &judged, model);
                     print(&report::quoted(&text, &word));
-                    print(&report::github(&judgement));
+                    print(&report::github(&judged.judgement));
                 } else {
-                    print(&text(file, &history, &judgement, model))
+                    print(&text(file, &judged, model))
                 }
-                judgement.verdict.exit_code()
+                judged.judgement.verdict.exit_code()
             }
             Err(unreadable) => {
                 report_unreadable(file, &unreadable, arguments.json);
@@ -81,14 +97,91 @@ enum Unreadable {
     History(HistoryError),
 }
 
+/// What is told of a file.
+struct Judged {
+    judgement: Judgement,
+    warnings: Vec<String>,
+}
+
 fn read(file: &str, format: Format) -> Result<History, Unreadable> {
-    let bytes = if file == "-" {
-        read_all(std::io::stdin().lock(), format)
-    } else {
-        let opened = File::open(file).map_err(|error| Unreadable::Io(error.to_string()));
-        opened.and_then(|file| read_all(file, format))
-    };
-    History::read(&bytes?).map_err(Unreadable::History)
+    let opened = File::open(file).map_err(|error| Unreadable::Io(error.to_string()));
+    let bytes = opened.and_then(|file| read_all(file, format))?;
+    History::read(&bytes).map_err(Unreadable::History)
+}
+
+/// Judges standard input. What is short is judged as a file would be; what is longer as it comes, in memory that does
+/// not grow with it, by the rules that a stream can be judged by.
+fn judge_stream(mut input: impl Read, format: Format, model: Model) -> Result<Judged, Unreadable> {
+    let mut block = Vec::new();
+    read_block(&mut input, &mut block, FIRST_BLOCK)?;
+    look_at(&block, format)?;
+    if read_block(&mut input, &mut block, KEPT)? < KEPT {
+        let history = History::read(&block).map_err(Unreadable::History)?;
+        return Ok(Judged {
+            judgement: judge(&history, model),
+            warnings: history.warnings,
+        });
+    }
+    let mark = b"\xef\xbb\xbf";
+    if block.starts_with(mark) {
+        block.drain(..mark.len());
+    }
+    let mut online = Online::new(model, Limits::default());
+    let mut past = Reader::new(b"");
+    loop {
+        let lines = block.iter().rposition(|&byte| byte == b'\n');
+        let whole = lines.map_or(0, |end| end + 1);
+        past = feed(&past, &block[..whole], &mut online)?;
+        block = block.split_off(whole);
+        // A line that is longer than any that is read is not waited for.
+        if block.len() > jsonl::MAX_LINE || read_block(&mut input, &mut block, STREAM_BLOCK)? == 0 {
+            past = feed(&past, &block, &mut online)?;
+            break;
+        }
+    }
+    let mut warnings = past.warnings().to_vec();
+    warnings.extend_from_slice(online.warnings());
+    if model == Model::Fencing {
+        warnings.push(format!(
+            "longer than {} MiB, so it was judged as it came, by {} of {} rules; `fencepost check FILE` judges a file by all",
+            KEPT >> 20,
+            RULES.len(),
+            FINDINGS.len()
+        ));
+    }
+    let judgement = online.finish().map_err(Unreadable::History)?;
+    Ok(Judged {
+        judgement,
+        warnings,
+    })
+}
+
+/// Hands whole lines to the judge; returns a reader that knows where they stood.
+fn feed<'a>(
+    past: &Reader<'_>,
+    lines: &[u8],
+    online: &mut Online,
+) -> Result<Reader<'a>, Unreadable> {
+    let mut reader = past.continued(lines);
+    while let Some((number, line)) = reader.next_line().map_err(Unreadable::History)? {
+        online.push(number, line).map_err(Unreadable::History)?;
+    }
+    Ok(reader.continued(b""))
+}
+
+/// Appends what comes next; 0 at the end.
+fn read_block(input: &mut impl Read, block: &mut Vec<u8>, most: u64) -> Result<u64, Unreadable> {
+    let io = |error: std::io::Error| Unreadable::Io(error.to_string());
+    let read = input.take(most).read_to_end(block).map_err(io)?;
+    Ok(read as u64)
+}
+
+fn look_at(bytes: &[u8], format: Format) -> Result<(), Unreadable> {
+    if format == Format::Auto && !looks_like_jsonl(bytes) {
+        let message = "no format that is known: one JSON object a line, as `fencepost run` writes it, is right";
+        return Err(Unreadable::Io(message.to_owned()));
+    }
+    Ok(())
 }
 
 /// All of a file, if its first block looks right: so that what is no history is not read to its end.
@@ -100,10 +193,7 @@ fn read_all(file: impl Read, format: Format) -> Result<Vec<u8>, Unreadable> {
         .take(FIRST_BLOCK)
         .read_to_end(&mut bytes)
         .map_err(io)?;
-    if format == Format::Auto && !looks_like_jsonl(&bytes) {
-        let message = "no format that is known: one JSON object a line, as `fencepost run` writes it, is right";
-        return Err(Unreadable::Io(message.to_owned()));
-    }
+    look_at(&bytes, format)?;
     file.read_to_end(&mut bytes).map_err(io)?;
     if bytes.len() as u64 >= LARGEST {
         return Err(Unreadable::Io(format!(
@@ -122,25 +212,27 @@ fn looks_like_jsonl(bytes: &[u8]) -> bool {
         .is_none_or(|&first| first == b'{')
 }
 
-fn print_json(file: &str, history: &History, judgement: &Judgement) {
+fn print_json(file: &str, judged: &Judged) {
+    let judgement = &judged.judgement;
     let line = serde_json::json!({
         "file": file,
         "verdict": judgement.verdict,
         "reason": judgement.reason,
         "findings": judgement.findings,
-        "warnings": history.warnings,
+        "warnings": judged.warnings,
         "coverage": judgement.coverage,
         "stats": judgement.stats,
     });
     say(line);
 }
 
-fn text(file: &str, history: &History, judgement: &Judgement, model: Model) -> String {
+fn text(file: &str, judged: &Judged, model: Model) -> String {
+    let judgement = &judged.judgement;
     let headline = match model {
         Model::FencedRegister => report::register_headline(judgement),
         Model::Fencing => report::headline(judgement),
     };
-    for warning in &history.warnings {
+    for warning in &judged.warnings {
         complain(format_args!("{file}: {warning}"));
     }
     let mut text = format!("{file}: {headline}\n");

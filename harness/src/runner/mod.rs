@@ -8,6 +8,7 @@
 //! | `conductor.rs` | hands operations to idle clients; lets the nemesis aim |
 //! | `worker_link.rs` | the pipes to one worker |
 //! | `recorder.rs` | the only writer of the history |
+//! | `watch.rs` | judges what is recorded while the run goes on, for `--fail-fast` |
 //! | `tally.rs` | running counts, `progress.rs` shows them |
 //! | `folder.rs` | where a run is saved |
 
@@ -19,6 +20,7 @@ pub mod recorder;
 mod session;
 mod stage;
 pub mod tally;
+mod watch;
 mod worker_link;
 
 pub use interrupts::Interrupts;

@@ -17,6 +17,7 @@ use fencepost_checker::history::{Event, FaultEvent, Header, Line, Token, Type, j
 use fencepost_workloads::protocol::{Request, Response};
 
 use super::tally::Tally;
+use super::watch::Lines;
 use crate::clock::RunClock;
 use crate::error::HarnessError;
 
@@ -58,7 +59,7 @@ pub struct Writer {
 }
 
 impl Recorder {
-    /// Creates the file and writes its header.
+    /// Creates the file and writes its header. What is written is handed on to `watch`.
     ///
     /// # Errors
     /// When the file cannot be created.
@@ -67,6 +68,7 @@ impl Recorder {
         header: Header,
         clock: RunClock,
         tally: Arc<Tally>,
+        watch: Option<Lines>,
     ) -> Result<(Arc<Self>, Writer), HarnessError> {
         let output = |source| HarnessError::Output {
             path: path.to_owned(),
@@ -80,7 +82,8 @@ impl Recorder {
         let thread = std::thread::Builder::new()
             .name("recorder".to_owned())
             .spawn(move || {
-                if let Err(error) = write_all(BufWriter::with_capacity(1 << 16, file), &inbox) {
+                let file = BufWriter::with_capacity(1 << 16, file);
+                if let Err(error) = write_all(file, &inbox, watch.as_ref()) {
                     *failed.lock().expect("nobody panics with this lock") =
                         Some(format!("{shown}: {error}"));
                 }
@@ -288,12 +291,22 @@ fn nanos(time: Duration) -> u64 {
 }
 
 /// Writes what has gathered, in turns: woken for each line, the thread would cost more than the lines do.
-fn write_all(mut file: BufWriter<File>, inbox: &mpsc::Receiver<Line>) -> std::io::Result<()> {
+fn write_all(
+    mut file: BufWriter<File>,
+    inbox: &mpsc::Receiver<Line>,
+    watch: Option<&Lines>,
+) -> std::io::Result<()> {
     loop {
         std::thread::sleep(FLUSH_EVERY);
         loop {
             match inbox.try_recv() {
-                Ok(line) => write_line(&mut file, &line)?,
+                Ok(line) => {
+                    write_line(&mut file, &line)?;
+                    if let Some(watch) = watch {
+                        // It is gone only when the run is.
+                        let _ = watch.send(line);
+                    }
+                }
                 Err(TryRecvError::Empty) => break,
                 Err(TryRecvError::Disconnected) => return file.flush(),
             }
@@ -321,7 +334,8 @@ mod tests {
             ..Header::default()
         };
         let (recorder, writer) =
-            Recorder::create(&path, header, RunClock::start(), Arc::default()).expect("a file");
+            Recorder::create(&path, header, RunClock::start(), Arc::default(), None)
+                .expect("a file");
         script(&recorder);
         recorder.close();
         writer.join();

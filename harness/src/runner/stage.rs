@@ -5,9 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fencepost_checker::history::{Expectations, Header, History, LockHeader, Plan};
-use fencepost_checker::verdict::Verdict;
-use fencepost_checker::{Model, judge};
+use fencepost_checker::history::{Expectations, Header, LockHeader, Plan};
 use fencepost_workloads::protocol::Hello;
 use fencepost_workloads::seed::Seed;
 use fencepost_workloads::suite::{Suite, TargetKind};
@@ -20,6 +18,7 @@ use super::interrupts::Interrupts;
 use super::recorder::{Recorder, Writer};
 use super::session::Order;
 use super::tally::Tally;
+use super::watch::Watch;
 use super::worker_link::{self, WorkerLink};
 use crate::clock::RunClock;
 use crate::error::HarnessError;
@@ -43,6 +42,8 @@ pub(super) struct Stage {
     clock: RunClock,
     recorder: Arc<Recorder>,
     writer: Writer,
+    /// Judges while the run goes on, where that is asked for.
+    watch: Option<Watch>,
     conductor: Conductor,
     conductor_sender: mpsc::UnboundedSender<Message>,
     target: Arc<LocalTarget>,
@@ -104,8 +105,13 @@ impl Stage {
         }
         create_proxies(&mut to_clients, &proxies).await?;
         let header = header(record, suite, &roster);
+        let (watch, lines) = match order.fail_fast.then(Watch::start).transpose()? {
+            Some((watch, lines)) => (Some(watch), Some(lines)),
+            None => (None, None),
+        };
+        let history = folder.history();
         let (recorder, writer) =
-            Recorder::create(&folder.history(), header, clock, Arc::clone(&tally))?;
+            Recorder::create(&history, header, clock, Arc::clone(&tally), lines)?;
         let (conductor_sender, inbox) = mpsc::unbounded_channel();
         let namespace = namespace(&record.run);
         let hellos = hellos(suite, &roster, &namespace, &to_clients);
@@ -126,6 +132,7 @@ impl Stage {
             clock,
             recorder,
             writer,
+            watch,
             conductor,
             conductor_sender,
             target: Arc::new(target),
@@ -176,7 +183,7 @@ impl Stage {
             Arc::clone(&self.recorder),
             Arc::clone(&self.tally),
         );
-        let (history, fail_fast) = (self.folder.history(), order.fail_fast);
+        let watch = self.watch.take();
         let (journal, dead) = (Arc::clone(&self.journal), &mut self.dead);
         let end = async {
             tokio::select! {
@@ -184,7 +191,7 @@ impl Stage {
                 () = interrupts.reach(1) => {
                     record.ended_early = Some("by a signal; judged as far as it went".to_owned());
                 }
-                () = first_violation(&history), if fail_fast => {
+                () = first_violation(watch.as_ref()) => {
                     record.ended_early = Some("at the first violation, as --fail-fast asks".to_owned());
                 }
                 trouble = troubles.recv() => record.troubles.extend(trouble),
@@ -491,18 +498,11 @@ async fn disk_trouble(recorder: &Recorder) -> String {
     }
 }
 
-/// Completes when what is on disk so far is invalid.
-async fn first_violation(history: &std::path::Path) {
-    loop {
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        let path = history.to_owned();
-        let invalid = tokio::task::spawn_blocking(move || {
-            let bytes = std::fs::read(path).ok()?;
-            Some(judge(&History::read(&bytes).ok()?, Model::Fencing).verdict == Verdict::Invalid)
-        });
-        if invalid.await.ok().flatten() == Some(true) {
-            return;
-        }
+/// Completes when what was recorded so far is invalid.
+async fn first_violation(watch: Option<&Watch>) {
+    match watch {
+        Some(watch) => watch.violation().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -514,6 +514,7 @@ fn header(record: &RunRecord, suite: &Suite, roster: &Roster) -> Header {
             LockHeader {
                 keys: lock.keys.clone(),
                 lease_ms,
+                ..LockHeader::default()
             },
         )
     });

@@ -1,0 +1,354 @@
+//! Logs: keys to which tokens append and whose reads return the whole list.
+//!
+//! An append is accepted by the same rule as a write, so `stale-write-accepted`, `high-water-lost` and the other rules
+//! about tokens hold as they are. What a list shows beyond that has the name of the rule that it breaks:
+//!
+//! | what is seen | finding |
+//! |---|---|
+//! | a token below one that stands before it in the list | `non-atomic-check`, unless it was stale when sent: then that |
+//! | an append that was surely done before the read was sent is not in the list | `lost-acked-write` |
+//! | an append that was answered `fail` is in the list | `failed-write-applied` |
+//! | an element twice; one that nobody had appended yet; two lists neither of which begins with the other; an append that precedes another stands after it | `not-linearizable` |
+//!
+//! Silent about keys that are written or compared and set as well, about elements that were appended twice, and about
+//! unknown elements at the head of a list: they may have been there before.
+//!
+//! State, for each log: the longest list so far as the places of its appends; which appends are surely done. A list's
+//! length is paid for each time that it is read.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde_json::Value;
+
+use super::case::Case;
+use super::shown::Shown;
+use super::story::{self, Scene};
+use super::{Draft, LOST_ACKED_WRITE, NON_ATOMIC_CHECK, NOT_LINEARIZABLE};
+use crate::history::{Function, Name, Outcome};
+
+/// What the lists show.
+#[derive(Debug, Default)]
+pub(crate) struct Lists {
+    pub drafts: Vec<Draft>,
+    /// Failed appends that a list shows, each with the read.
+    pub failed: Vec<(usize, usize)>,
+}
+
+/// What a log's list may not show, in words.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+enum Wrong {
+    Fell,
+    Lost,
+    Twice,
+    NeverAppended,
+    Forked,
+    OutOfOrder,
+}
+
+/// An append of a log.
+#[derive(Debug)]
+struct Log<'a> {
+    /// By value: the append, and whether it is the only one.
+    appended: HashMap<&'a Value, (usize, bool)>,
+    /// Appends in the order in which they stand in the longest list.
+    longest: Vec<u32>,
+    longest_read: usize,
+    /// Appends that are surely done, in the order in which that was shown.
+    done: Vec<usize>,
+    /// Another kind of operation changes it too.
+    mixed: bool,
+}
+
+const NONE: u32 = u32::MAX;
+
+/// One finding for each log and rule. Linear in what was read.
+pub(crate) fn lists(case: &Case<'_>) -> Lists {
+    let mut lists = Lists::default();
+    let appends = |op: &crate::history::Operation| op.function == Function::Append;
+    if !case.history.operations.iter().any(appends) {
+        return lists;
+    }
+    let mut logs = logs(case);
+    let mut shown = done(case, &logs);
+    // How many were done when each read was sent.
+    let mut when_sent = vec![NONE; case.history.operations.len()];
+    let mut found: BTreeMap<(u32, Wrong), (u64, Vec<usize>)> = BTreeMap::new();
+    for moment in &case.moments {
+        let op = moment.op;
+        let operation = case.operation(op);
+        let object = case.spots[op].object;
+        let Some(log) = logs.get_mut(&object) else {
+            continue;
+        };
+        match operation.function {
+            Function::Append if moment.returns && operation.outcome == Outcome::Ok => {
+                log.finish(op, op, &shown);
+            }
+            Function::Read if !moment.returns => {
+                when_sent[op] = u32::try_from(log.done.len()).unwrap_or(NONE);
+            }
+            Function::Read if operation.outcome == Outcome::Ok && !log.mixed => {
+                let list = match &operation.value {
+                    Some(Value::Array(list)) => list.as_slice(),
+                    Some(Value::Null) => &[],
+                    _ => continue,
+                };
+                let sent = when_sent[op] as usize;
+                for (wrong, witness) in
+                    log.check(case, &mut shown, op, list, sent, &mut lists.failed)
+                {
+                    found
+                        .entry((object, wrong))
+                        .and_modify(|known| known.0 += 1)
+                        .or_insert((1, witness));
+                }
+            }
+            _ => {}
+        }
+    }
+    let places: HashMap<u32, (Option<Name>, Option<Name>)> = case
+        .history
+        .operations
+        .iter()
+        .enumerate()
+        .filter(|(_, operation)| operation.function == Function::Append)
+        .map(|(op, operation)| (case.spots[op].object, (case.lock(operation), operation.key)))
+        .collect();
+    for ((object, wrong), (count, witness)) in found {
+        let (lock, key) = places.get(&object).copied().unwrap_or_default();
+        lists
+            .drafts
+            .push(describe(case, wrong, count, witness).on(lock, key));
+    }
+    lists
+}
+
+fn logs<'a>(case: &Case<'a>) -> HashMap<u32, Log<'a>> {
+    let mut logs: HashMap<u32, Log<'a>> = HashMap::new();
+    let operations = &case.history.operations;
+    for (op, operation) in operations.iter().enumerate() {
+        if operation.function != Function::Append {
+            continue;
+        }
+        let log = logs.entry(case.spots[op].object).or_insert_with(|| Log {
+            appended: HashMap::new(),
+            longest: Vec::new(),
+            longest_read: 0,
+            done: Vec::new(),
+            mixed: false,
+        });
+        match &operation.value {
+            Some(value) if !value.is_null() => {
+                log.appended
+                    .entry(value)
+                    .and_modify(|known| known.1 = false)
+                    .or_insert((op, true));
+            }
+            _ => log.mixed = true,
+        }
+    }
+    for (op, operation) in operations.iter().enumerate() {
+        let changes = match operation.function {
+            Function::Write | Function::Cas => operation.outcome != Outcome::Failed,
+            Function::Other(_) => operation.key.is_some(),
+            _ => false,
+        };
+        if let Some(log) = logs.get_mut(&case.spots[op].object).filter(|_| changes) {
+            log.mixed = true;
+        }
+    }
+    logs
+}
+
+/// When each append is first shown: by its own answer, or by the first list that holds it.
+fn done(case: &Case<'_>, logs: &HashMap<u32, Log<'_>>) -> Shown {
+    let mut shown = Shown::new(case);
+    for (op, operation) in case.history.operations.iter().enumerate() {
+        let (Function::Read, Outcome::Ok, Some(Value::Array(list)), Some(returned)) = (
+            operation.function,
+            operation.outcome,
+            &operation.value,
+            operation.returned(),
+        ) else {
+            continue;
+        };
+        let Some(log) = logs.get(&case.spots[op].object) else {
+            continue;
+        };
+        for element in list {
+            if let Some(&(append, true)) = log.appended.get(element) {
+                shown.note(append, returned.index, op);
+            }
+        }
+    }
+    shown
+}
+
+impl Log<'_> {
+    /// Notes that an append is surely done, if `by` is the first to show it.
+    fn finish(&mut self, append: usize, by: usize, shown: &Shown) {
+        if shown.by(append) == by {
+            self.done.push(append);
+        }
+    }
+
+    /// What a list that was read shows.
+    fn check(
+        &mut self,
+        case: &Case<'_>,
+        shown: &mut Shown,
+        read: usize,
+        list: &[Value],
+        done_when_sent: usize,
+        failed: &mut Vec<(usize, usize)>,
+    ) -> Vec<(Wrong, Vec<usize>)> {
+        let mut wrong = Vec::new();
+        let returned = case.operation(read).returned().map_or(0, |at| at.index);
+        let sent = case.operation(read).invoked.index;
+        let mut places: Vec<u32> = Vec::with_capacity(list.len());
+        let mut highest: Option<usize> = None;
+        let mut last_sent: Option<usize> = None;
+        let mut done = 0;
+        let mut known = false;
+        for element in list {
+            let append = match self.appended.get(element) {
+                Some(&(append, true)) => append,
+                Some(_) => {
+                    places.push(NONE);
+                    continue;
+                }
+                None => {
+                    if known {
+                        wrong.push((Wrong::NeverAppended, vec![read]));
+                    }
+                    places.push(NONE);
+                    continue;
+                }
+            };
+            let operation = case.operation(append);
+            known = true;
+            if operation.invoked.index > returned {
+                wrong.push((Wrong::NeverAppended, vec![append, read]));
+            }
+            if operation.outcome == Outcome::Failed {
+                failed.push((append, read));
+            }
+            if shown.by(append) == read {
+                self.done.push(append);
+            }
+            done += usize::from(shown.at(append) < sent);
+            let token = operation.token;
+            if let Some(above) = highest.filter(|&above| case.operation(above).token > token) {
+                // One that was stale when it was sent is found as such.
+                if shown.at(above) > operation.invoked.index {
+                    wrong.push((Wrong::Fell, vec![above, append, read]));
+                }
+            } else {
+                highest = Some(append);
+            }
+            // An append that was over before one that stands before it was sent.
+            if let Some(later) = last_sent
+                && operation.precedes(case.operation(later))
+                && operation.outcome == Outcome::Ok
+            {
+                wrong.push((Wrong::OutOfOrder, vec![append, later, read]));
+            }
+            if last_sent.is_none_or(|last| last < append) {
+                last_sent = Some(append);
+            }
+            places.push(u32::try_from(append).unwrap_or(NONE));
+        }
+        if has_twice(&places) {
+            wrong.push((Wrong::Twice, self.twice(&places, read)));
+        }
+        if done < done_when_sent {
+            let missing = self.done[..done_when_sent]
+                .iter()
+                .copied()
+                .find(|&append| !places.contains(&u32::try_from(append).unwrap_or(NONE)));
+            if let Some(append) = missing {
+                let mut witness = vec![append, read];
+                let own = case.operation(append).outcome == Outcome::Ok
+                    && case.operation(append).precedes(case.operation(read));
+                witness.extend((!own).then(|| shown.by(append)));
+                wrong.push((Wrong::Lost, witness));
+            }
+        }
+        let common = places.len().min(self.longest.len());
+        if let Some(at) = (0..common).find(|&at| {
+            let (one, two) = (places[at], self.longest[at]);
+            one != two && one != NONE && two != NONE
+        }) {
+            let mut witness = vec![places[at] as usize, self.longest[at] as usize];
+            witness.extend([self.longest_read, read]);
+            wrong.push((Wrong::Forked, witness));
+        } else if places.len() > self.longest.len() {
+            self.longest = places;
+            self.longest_read = read;
+        }
+        wrong
+    }
+
+    /// The appends that stand twice in a list, at least the first, with the read.
+    fn twice(&self, places: &[u32], read: usize) -> Vec<usize> {
+        let mut sorted: Vec<u32> = places.iter().copied().filter(|&at| at != NONE).collect();
+        sorted.sort_unstable();
+        let pair = sorted.windows(2).find(|pair| pair[0] == pair[1]);
+        pair.map(|pair| pair[0] as usize)
+            .into_iter()
+            .chain([read])
+            .collect()
+    }
+}
+
+/// Whether a place stands in the list twice. Lists that rise, as nearly all do, are seen through at once.
+fn has_twice(places: &[u32]) -> bool {
+    let known = || places.iter().copied().filter(|&at| at != NONE);
+    if known().zip(known().skip(1)).all(|(one, next)| one < next) {
+        return false;
+    }
+    let mut sorted: Vec<u32> = known().collect();
+    sorted.sort_unstable();
+    sorted.windows(2).any(|pair| pair[0] == pair[1])
+}
+
+fn describe(case: &Case<'_>, wrong: Wrong, count: u64, mut witness: Vec<usize>) -> Draft {
+    witness.sort_unstable();
+    witness.dedup();
+    let scenes = witness
+        .iter()
+        .map(|&op| Scene::Happened(case.operation(op)))
+        .collect();
+    let (rule, ending) = match wrong {
+        Wrong::Fell => (
+            NON_ATOMIC_CHECK,
+            "That is wrong: in the list a lower token stands after a higher one, so it was appended when it had to be refused. The check of the token and the append are not one atomic step.",
+        ),
+        Wrong::Lost => (
+            LOST_ACKED_WRITE,
+            "That is wrong: the append was done before the read was sent, and is not in the list.",
+        ),
+        Wrong::Twice => (
+            NOT_LINEARIZABLE,
+            "That is wrong: what was appended once stands in the list twice.",
+        ),
+        Wrong::NeverAppended => (
+            NOT_LINEARIZABLE,
+            "That is wrong: the list holds what nobody had appended before the read was over.",
+        ),
+        Wrong::Forked => (
+            NOT_LINEARIZABLE,
+            "That is wrong: neither of the two lists begins with the other, so no single order of appends explains both.",
+        ),
+        Wrong::OutOfOrder => (
+            NOT_LINEARIZABLE,
+            "That is wrong: one append was over before the other was sent, and stands after it in the list.",
+        ),
+    };
+    let mut ending = ending.to_owned();
+    if count > 1 {
+        ending += &format!("\n{count} reads of this log showed such a thing in all.");
+    }
+    let story = story::tell(case.history, scenes, &ending);
+    Draft::new(rule, count, witness, story)
+}

@@ -1,0 +1,162 @@
+//! `lost-acked-write`: a write was acknowledged, and is gone.
+//!
+//! A read that was sent after an accepted write w was done returns nothing, or a value whose own write or first read
+//! was over before w was sent. So what the read found is older than w.
+//!
+//! Source: <https://github.com/slatedb/slatedb/issues/352>: a stalled writer's put succeeds once the fence object is
+//! garbage-collected, is acknowledged, and never replayed. Acknowledged inserts that a partition takes back:
+//! <https://github.com/elastic/elasticsearch/issues/10407>.
+//!
+//! It fires on: write `a` ok, write `b` ok, read `a`. It is silent where the write of `b` overlaps the read, or the
+//! write of `a`: then `a` may have come last.
+//!
+//! Silent from the first operation on an object that may set it to a value which the file does not spell out (append,
+//! compare-and-set, a write without a value), and for values written twice.
+//!
+//! State, for each key and path: of the writes that are surely done the one that was sent last; the same for each open
+//! read as it was when the read was sent; when each value was first shown.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::case::Case;
+use super::shown::Shown;
+use super::story::{self, Scene};
+use super::{Draft, LOST_ACKED_WRITE};
+use crate::history::{Function, Name, Operation, Outcome};
+
+const NONE: u32 = u32::MAX;
+
+/// A read, the write that it misses, and the older one that it saw instead.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Missing {
+    pub read: usize,
+    pub lost: usize,
+    pub older: Option<usize>,
+}
+
+/// One finding a key. O(n).
+pub(crate) fn lost_writes(case: &Case<'_>, shown: &Shown) -> Vec<Draft> {
+    describe_all(case, shown, &missing(case, shown))
+}
+
+/// Whether an operation may leave an object with a value that the file does not spell out.
+pub(crate) fn makes_unknown(operation: &Operation) -> bool {
+    operation.outcome != Outcome::Failed
+        && match operation.function {
+            Function::Read | Function::Acquire | Function::Renew | Function::Release => false,
+            Function::Write => operation.value.as_ref().is_none_or(Value::is_null),
+            Function::Append | Function::Cas => true,
+            Function::Other(_) => operation.key.is_some(),
+        }
+}
+
+fn missing(case: &Case<'_>, shown: &Shown) -> Vec<Missing> {
+    // Operations are in the order of their invocations, so of two writes the one with the greater place was sent last.
+    let mut last_done = vec![NONE; case.objects];
+    let mut when_sent = vec![NONE; case.history.operations.len()];
+    let mut unknown = vec![false; case.objects];
+    let mut found = Vec::new();
+    let note = |last_done: &mut Vec<u32>, write: usize, by: usize| {
+        if shown.by(write) == by {
+            let place = case.spots[write].object as usize;
+            let write = u32::try_from(write).unwrap_or(NONE);
+            if last_done[place] == NONE || last_done[place] < write {
+                last_done[place] = write;
+            }
+        }
+    };
+    for moment in &case.moments {
+        let op = moment.op;
+        let operation = case.operation(op);
+        let object = case.spots[op].object as usize;
+        match operation.function {
+            Function::Read if !moment.returns => when_sent[op] = last_done[object],
+            Function::Read if operation.outcome == Outcome::Ok => {
+                let seen = case.write_seen_by(op);
+                if let Some(write) = seen {
+                    note(&mut last_done, write, op);
+                }
+                if when_sent[op] == NONE || unknown[object] {
+                    continue;
+                }
+                let lost = when_sent[op] as usize;
+                let older = match (&operation.value, seen) {
+                    (Some(Value::Null), _) => None,
+                    (_, Some(write)) if is_older(case, shown, write, lost, object) => Some(write),
+                    _ => continue,
+                };
+                let read = op;
+                found.push(Missing { read, lost, older });
+            }
+            Function::Write if moment.returns => note(&mut last_done, op, op),
+            _ if !moment.returns && makes_unknown(operation) => unknown[object] = true,
+            _ => {}
+        }
+    }
+    found
+}
+
+/// The value of `write` was there, on this object, before `lost` was sent.
+fn is_older(case: &Case<'_>, shown: &Shown, write: usize, lost: usize, object: usize) -> bool {
+    case.operation(write).function == Function::Write
+        && case.spots[write].object as usize == object
+        && shown.at(write) < case.operation(lost).invoked.index
+}
+
+fn describe_all(case: &Case<'_>, shown: &Shown, missing: &[Missing]) -> Vec<Draft> {
+    let mut keys: BTreeMap<(Option<Name>, Option<Name>), (u64, Missing)> = BTreeMap::new();
+    for &missing in missing {
+        let lost = case.operation(missing.lost);
+        keys.entry((case.lock(lost), lost.key))
+            .and_modify(|(count, _)| *count += 1)
+            .or_insert((1, missing));
+    }
+    keys.into_iter()
+        .map(|((lock, key), (count, first))| describe(case, shown, count, first).on(lock, key))
+        .collect()
+}
+
+/// The proof that a write is missing, told.
+pub(crate) fn describe(case: &Case<'_>, shown: &Shown, count: u64, missing: Missing) -> Draft {
+    let Missing { read, lost, older } = missing;
+    let mut witness = vec![lost, read];
+    // The first answer that shows the write may be a read's, where its own came later or never.
+    let own = case.operation(lost).outcome == Outcome::Ok
+        && case.operation(lost).precedes(case.operation(read));
+    witness.extend((!own).then(|| shown.by(lost)));
+    if let Some(older) = older {
+        let own = case.operation(older).outcome == Outcome::Ok
+            && case.operation(older).precedes(case.operation(lost));
+        witness.push(older);
+        witness.extend((!own).then(|| shown.by(older)));
+    }
+    witness.sort_unstable();
+    witness.dedup();
+    let mut scenes: Vec<Scene<'_>> = witness
+        .iter()
+        .map(|&op| Scene::Happened(case.operation(op)))
+        .collect();
+    let (write, reader) = (case.operation(lost), case.operation(read));
+    scenes.extend(story::resource_faults(
+        case.history,
+        write.invoked,
+        reader.completed.unwrap_or(reader.invoked),
+    ));
+    let value = story::value_text(write.value.as_ref());
+    let instead = if older.is_some() {
+        "what it found is older"
+    } else {
+        "it found nothing"
+    };
+    let mut ending = format!(
+        "That is wrong: {value} was in before {} asked, and {instead}. An acknowledged write must not be lost.",
+        case.text(reader.client)
+    );
+    if count > 1 {
+        ending += &format!("\n{count} reads of this key missed an acknowledged write in all.");
+    }
+    let story = story::tell(case.history, scenes, &ending);
+    Draft::new(LOST_ACKED_WRITE, count, witness, story)
+}

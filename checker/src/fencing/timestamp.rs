@@ -1,0 +1,127 @@
+//! `timestamp-token`: the token is a clock.
+//!
+//! Tokens of a lock are plausible Unix times (in seconds, milliseconds, microseconds or nanoseconds, of the years 2001
+//! to 2100), and at least two differences between grants that follow one another match the time that passed between
+//! them, within one unit. They must be unequal, none of them +1, and at least as many as do not match. A warning: two
+//! grants in one unit share a token, and a clock that is set back gives a lower one; where that happened it is found
+//! under its own name.
+//!
+//! Source: <https://github.com/apache/hudi/pull/3824>: an instant in seconds, with frequent collisions of two writers.
+//!
+//! It fires on: 1700000001 at 1 s, 1700000003 at 3 s, 1700000010 at 10 s. It is silent on a store's revision that has
+//! come into the thousand millions: 1000000010, 1000000012, 1000000014, a grant every 2 s.
+//!
+//! State, for each lock: the last grant, and the first two differences that matched for each unit.
+
+use std::collections::BTreeMap;
+
+use super::case::Case;
+use super::story::{self, Scene};
+use super::{Draft, TIMESTAMP_TOKEN};
+use crate::history::{Name, Operation};
+
+/// The units of a clock: their name, how many nanoseconds they have, how many there are in a second.
+const UNITS: [(&str, i128, i128); 4] = [
+    ("seconds", 1_000_000_000, 1),
+    ("milliseconds", 1_000_000, 1_000),
+    ("microseconds", 1_000, 1_000_000),
+    ("nanoseconds", 1, 1_000_000_000),
+];
+
+/// 9 September 2001 and 1 January 2100, in seconds.
+const PLAUSIBLE: std::ops::Range<i128> = 1_000_000_000..4_102_444_800;
+
+#[derive(Clone, Debug, Default)]
+struct Clock {
+    last: Option<usize>,
+    unit: Option<usize>,
+    matched: u64,
+    missed: u64,
+    /// The first matching difference, and the first that is another: the grants and the difference.
+    first: Option<(usize, usize, i128)>,
+    second: Option<(usize, usize, i128)>,
+}
+
+/// One warning a lock. O(n).
+pub(crate) fn timestamps(case: &Case<'_>) -> Vec<Draft> {
+    let mut clocks: BTreeMap<Name, Clock> = BTreeMap::new();
+    for moment in case.moments.iter().filter(|moment| moment.returns) {
+        let operation = case.operation(moment.op);
+        if let Some(lock) = operation.lock.filter(|_| Case::is_grant(operation)) {
+            clocks.entry(lock).or_default().note(case, moment.op);
+        }
+    }
+    clocks
+        .into_iter()
+        .filter_map(|(lock, clock)| Some(describe(case, &clock)?.on(Some(lock), None)))
+        .collect()
+}
+
+/// The unit in which a token is a plausible time.
+fn unit_of(operation: &Operation) -> Option<usize> {
+    let token = operation.token?.value();
+    UNITS
+        .iter()
+        .position(|&(_, _, in_second)| PLAUSIBLE.contains(&token.div_euclid(in_second)))
+}
+
+impl Clock {
+    fn note(&mut self, case: &Case<'_>, op: usize) {
+        let operation = case.operation(op);
+        let unit = unit_of(operation);
+        let last = self.last.replace(op);
+        let Some(unit) = unit.filter(|_| self.unit.is_none_or(|known| Some(known) == unit)) else {
+            self.missed += 1;
+            return;
+        };
+        self.unit = Some(unit);
+        let Some(last) = last else { return };
+        let before = case.operation(last);
+        let (Some(from), Some(to)) = (before.token, operation.token) else {
+            return;
+        };
+        let difference = to.value() - from.value();
+        // A holder that asks again and gets its own token is no sign of anything.
+        if difference == 0 && before.client == operation.client {
+            return;
+        }
+        let length = UNITS[unit].1;
+        let passed = |from: u64, to: u64| i128::from(to) - i128::from(from);
+        let told = |op: &Operation| op.completed.unwrap_or(op.invoked).time;
+        let least = passed(told(before), operation.invoked.time) - length;
+        let most = passed(before.invoked.time, told(operation)) + length;
+        if !(least..=most).contains(&(difference * length)) || difference == 1 {
+            self.missed += 1;
+            return;
+        }
+        self.matched += 1;
+        let this = (last, op, difference);
+        match self.first {
+            None => self.first = Some(this),
+            Some((_, _, first)) if first != difference => {
+                self.second.get_or_insert(this);
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+fn describe(case: &Case<'_>, clock: &Clock) -> Option<Draft> {
+    let (first, second) = (clock.first?, clock.second?);
+    if clock.matched < clock.missed {
+        return None;
+    }
+    let mut witness = vec![first.0, first.1, second.0, second.1];
+    witness.sort_unstable();
+    witness.dedup();
+    let scenes = witness
+        .iter()
+        .map(|&op| Scene::Asked(case.operation(op)))
+        .collect();
+    let ending = format!(
+        "These tokens are a clock's {}: {} of their differences are the time that passed. Two grants within one share a token, and a clock that is set back gives a lower one. A token has to come from a counter.",
+        UNITS[clock.unit?].0, clock.matched
+    );
+    let story = story::tell(case.history, scenes, &ending);
+    Some(Draft::new(TIMESTAMP_TOKEN, clock.matched, witness, story))
+}

@@ -1,0 +1,220 @@
+//! All rules, as folds over the moments of a stream.
+
+use super::arrival::Arrival;
+use super::hash::{Map, Set};
+use super::holders::Holders;
+use super::issuer::Issuer;
+use super::key::{Key, Limit, Why};
+use super::marks::Marks;
+use super::raises::Sweep;
+use super::retries::Retries;
+use super::words::{Kept, is_fenced_write};
+use super::{Limits, Model};
+use crate::history::{Function, MarkScope, Name, Operation, Outcome};
+
+/// The fewest values that are remembered of a key, if so many are remembered at all.
+const FEWEST_VALUES: usize = 8;
+
+/// The first write, and the first of another key than that: each key is disturbed by the one or the other.
+#[derive(Clone, Copy, Debug, Default)]
+struct Writers {
+    first: Option<(Option<Name>, u64)>,
+    second: Option<u64>,
+}
+
+/// What the rules know of all that has passed.
+#[derive(Clone, Debug)]
+pub(super) struct Fold {
+    model: Model,
+    limits: Limits,
+    pub marks: Marks,
+    pub issuer: Issuer,
+    pub holders: Holders,
+    pub retries: Retries,
+    pub sweep: Sweep,
+    pub keys: Map<Option<Name>, Key>,
+    /// With a mark kept by the lock: who writes where.
+    by_lock: Map<Option<Name>, Writers>,
+    all: Writers,
+    /// Keys written under another lock than their first.
+    strayed: Map<Option<Name>, u64>,
+    /// Keys of which it is no longer waited for that a lock is named.
+    pub lockless: Set<Name>,
+}
+
+impl Fold {
+    pub fn new(model: Model, limits: Limits) -> Self {
+        Self {
+            model,
+            limits,
+            marks: Marks::default(),
+            issuer: Issuer::default(),
+            holders: Holders::new(limits.tokens),
+            retries: Retries::default(),
+            sweep: Sweep::default(),
+            keys: Map::default(),
+            by_lock: Map::default(),
+            all: Writers::default(),
+            strayed: Map::default(),
+            lockless: Set::default(),
+        }
+    }
+
+    /// Whether it is better to wait for what comes before this moment is taken.
+    pub fn waits(&self, arrival: &Arrival, op: &Operation, returns: bool) -> bool {
+        if self.model != Model::Fencing {
+            return false;
+        }
+        if returns {
+            return op.high_water.is_some() && self.sweep.waits(arrival, &self.holders, op);
+        }
+        op.lock.is_none()
+            && op.key.is_some_and(|key| {
+                !arrival.voices.contains_key(&key) && !self.lockless.contains(&key)
+            })
+    }
+
+    /// An operation is sent; `ahead`: its answer may still come.
+    pub fn call(&mut self, arrival: &Arrival, op: &Kept, ahead: bool) {
+        let mut suspicion = None;
+        if self.model == Model::Fencing {
+            suspicion = self.marks.call(arrival, op);
+            self.issuer.call(op);
+            self.holders.call(arrival, op);
+            self.retries.call(arrival, op);
+            self.sweep.call(arrival, op, ahead);
+            if arrival.mark_scope() == MarkScope::Lock && is_fenced_write(op) {
+                self.note_writer(arrival, op);
+            }
+        }
+        if !on_object(op) {
+            return;
+        }
+        self.apply_shared(arrival, op.key);
+        let every = self.limits.every;
+        let keys = self.keys.len().max(1);
+        let key = self.keys.entry(op.key).or_insert_with(|| Key::new(every));
+        let (_, path) = arrival.object(op);
+        let suspicion = suspicion.filter(|_| op.function == Function::Write);
+        key.call(op, path.is_some(), suspicion);
+        let values = self.limits.values;
+        key.forget_values((values / keys).max(values.min(FEWEST_VALUES)));
+    }
+
+    /// An operation has returned.
+    pub fn answer(&mut self, arrival: &Arrival, op: &Kept) {
+        let mut explanation = None;
+        if self.model == Model::Fencing {
+            let regressed = self.issuer.answer(op);
+            self.holders.answer(arrival, op, regressed);
+            self.retries.answer(arrival, op);
+            explanation = self.sweep.answer(arrival, &self.holders, op);
+        }
+        if !on_object(op) {
+            return;
+        }
+        self.apply_shared(arrival, op.key);
+        let every = self.limits.every;
+        let key = self.keys.entry(op.key).or_insert_with(|| Key::new(every));
+        if op.function == Function::Read {
+            let seen = key.see(op);
+            let fenced = seen.write.as_ref().filter(|write| is_fenced_write(write));
+            self.marks.answer(arrival, op, fenced);
+            if let (Some(write), true) = (fenced, seen.newly) {
+                self.holders.accepted(arrival, write);
+            }
+            if let (Some(write), Some(suspicion)) = (&seen.write, &seen.suspicion) {
+                self.marks.accepted(arrival, write, suspicion, Some(op));
+            }
+        } else {
+            self.marks.answer(arrival, op, None);
+        }
+        key.answer(op, arrival.is_refusal(op), explanation);
+    }
+
+    /// An answer has come that was no longer waited for. What was decided without it stands.
+    pub fn answer_late(&mut self, arrival: &Arrival, op: &Kept) {
+        if op.function == Function::Read {
+            return;
+        }
+        if self.model == Model::Fencing {
+            self.holders.late_grant(arrival, op);
+            if op.outcome == Outcome::Ok && is_fenced_write(op) {
+                self.holders.accepted(arrival, op);
+            }
+        }
+        if let Some(key) = self.keys.get_mut(&op.key).filter(|_| on_object(op))
+            && let Some(suspicion) = key.answered_late(op)
+        {
+            self.marks.answered(arrival, op, &suspicion);
+        }
+        self.answer(arrival, op);
+    }
+
+    fn note_writer(&mut self, arrival: &Arrival, op: &Operation) {
+        let index = op.invoked.index;
+        let first = arrival.first_lock(op.key);
+        let named = op.lock.or(first);
+        if named != first {
+            self.strayed.entry(op.key).or_insert(index);
+        }
+        self.by_lock.entry(named).or_default().note(op.key, index);
+        self.all.note(op.key, index);
+    }
+
+    /// From where on a write of another key moves the mark of this one.
+    fn apply_shared(&mut self, arrival: &Arrival, key: Option<Name>) {
+        if self.model != Model::Fencing || arrival.mark_scope() == MarkScope::Key {
+            return;
+        }
+        let lock = arrival.first_lock(key);
+        let disturbing = match lock {
+            Some(_) => [self.by_lock.get(&lock), self.by_lock.get(&None)],
+            None => [Some(&self.all), None],
+        };
+        let disturbing = disturbing.into_iter().flatten();
+        let strayed = self.strayed.get(&key).copied();
+        let index = disturbing
+            .filter_map(|writers| writers.but(key))
+            .chain(strayed)
+            .min();
+        if let Some(index) = index {
+            let (why, every) = (Why::Shared, self.limits.every);
+            let key = self.keys.entry(key).or_insert_with(|| Key::new(every));
+            key.stop_by_sign(Limit { index, why });
+        }
+    }
+
+    /// Looks at every key once more.
+    pub fn settle(&mut self, arrival: &Arrival) {
+        let keys: Vec<Option<Name>> = self.keys.keys().copied().collect();
+        for key in keys {
+            self.apply_shared(arrival, key);
+        }
+    }
+}
+
+impl Writers {
+    fn note(&mut self, key: Option<Name>, index: u64) {
+        let (writer, _) = *self.first.get_or_insert((key, index));
+        if writer != key {
+            self.second.get_or_insert(index);
+        }
+    }
+
+    fn but(&self, key: Option<Name>) -> Option<u64> {
+        match self.first {
+            Some((writer, _)) if writer == key => self.second,
+            first => first.map(|(_, index)| index),
+        }
+    }
+}
+
+/// Operations without a key are about one nameless object.
+fn on_object(op: &Operation) -> bool {
+    match op.function {
+        Function::Acquire | Function::Renew | Function::Release => false,
+        Function::Write | Function::Append | Function::Read | Function::Cas => true,
+        Function::Other(_) => op.key.is_some(),
+    }
+}

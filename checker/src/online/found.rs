@@ -1,0 +1,428 @@
+//! Findings out of what the rules remember, with the same words as the judge of whole files.
+//!
+//! A story is told from a small history: the operations of the witness, the grants around them and the last faults. The
+//! rules of the whole judge that history, and what they say of it is taken. Counts are those of the stream.
+
+use std::cmp::Reverse;
+use std::collections::HashSet;
+
+use super::Model;
+use super::arrival::{Arrival, rank};
+use super::fold::Fold;
+use super::holders::Pair;
+use super::key::Key;
+use super::marks::{Elsewhere, Guilts, Place};
+use super::words::{Kept, Op};
+use crate::coverage::say_what_is_missing;
+use crate::fencing::{self, Case, proofs};
+use crate::finding::{Finding, Severity};
+use crate::history::{FaultWindow, History, MarkScope, Name, Operation};
+use crate::judge::{decide, nothing_to_judge};
+use crate::verdict::{Coverage, FaultCount, Judgement, Stats, Verdict};
+
+/// How many keys that were not judged are named one by one.
+const NAMED: usize = 20;
+
+/// A finding whose cause is not yet a position.
+struct Draft {
+    finding: &'static str,
+    severity: Severity,
+    lock: Option<Name>,
+    key: Option<Name>,
+    count: u64,
+    witness: Vec<Kept>,
+    around: Vec<Kept>,
+    cause: Option<&'static str>,
+}
+
+impl Draft {
+    fn new(finding: &'static str, count: u64, witness: Vec<Kept>) -> Self {
+        Self {
+            finding,
+            severity: Severity::Violation,
+            lock: None,
+            key: None,
+            count,
+            witness,
+            around: Vec::new(),
+            cause: None,
+        }
+    }
+
+    fn on(mut self, lock: Option<Name>, key: Option<Name>) -> Self {
+        (self.lock, self.key) = (lock, key);
+        self
+    }
+}
+
+/// The judgement on all that the fold has taken.
+pub(super) fn judgement(arrival: &mut Arrival, mut fold: Fold, model: Model) -> Judgement {
+    fold.settle(arrival);
+    let drafts = match model {
+        Model::Fencing => fencing_drafts(arrival, &mut fold),
+        _ => broken_keys(arrival, &mut fold, &HashSet::new()),
+    };
+    let findings = finish(arrival, drafts, model);
+    let coverage = match model {
+        Model::Fencing => coverage(arrival, &fold),
+        _ => Coverage::default(),
+    };
+    let stats = stats(arrival, &fold);
+    let undecided = stats.not_judged.first().filter(|_| model != Model::Fencing);
+    let (verdict, reason) = if arrival.counts.operations == 0 {
+        (Verdict::Unknown, Some(nothing_to_judge()))
+    } else {
+        decide(&findings, &coverage, undecided)
+    };
+    Judgement {
+        verdict,
+        reason,
+        findings,
+        coverage,
+        stats,
+    }
+}
+
+fn fencing_drafts(arrival: &Arrival, fold: &mut Fold) -> Vec<Draft> {
+    let mut drafts = at_the_resource(arrival, fold);
+    let violations = drafts
+        .iter()
+        .filter(|draft| draft.severity == Severity::Violation);
+    let explained: HashSet<Option<Name>> = violations.map(|draft| draft.key).collect();
+    for (&lock, (count, higher, lower)) in &fold.issuer.regressions {
+        let witness = vec![Kept::clone(higher), Kept::clone(lower)];
+        drafts.push(Draft::new("token-regression", *count, witness).on(Some(lock), None));
+    }
+    let (ungranted, unfounded) = fold.holders.ungranted(arrival);
+    for (lock, found) in fold.holders.findings(arrival) {
+        let duplicate = |pair: &Pair, severity| {
+            let witness = vec![Kept::clone(&pair.first), Kept::clone(&pair.second)];
+            let mut draft = Draft::new("duplicate-token", pair.count, witness).on(Some(lock), None);
+            draft.severity = severity;
+            draft.cause = pair.regressed.then_some("token-regression");
+            draft
+        };
+        drafts.extend(
+            found
+                .shared
+                .iter()
+                .map(|pair| duplicate(pair, Severity::Violation)),
+        );
+        drafts.extend(
+            found
+                .again
+                .iter()
+                .map(|pair| duplicate(pair, Severity::Warning)),
+        );
+        if let Some(pair) = found.double.filter(|_| arrival.acquired.contains(&lock)) {
+            drafts.push(double_writer(
+                fold,
+                lock,
+                &pair,
+                found.duplicated.contains(&pair.token),
+                unfounded.contains(&(lock, pair.token)),
+            ));
+        }
+    }
+    for found in ungranted {
+        let key = found.first.key;
+        let mut draft = Draft::new("write-without-grant", found.count, vec![found.first]);
+        if let (Some(write), lock) = (draft.witness.first(), found.lock)
+            && let Some(token) = write.token
+        {
+            draft.around = fold
+                .holders
+                .grants_of(lock, token)
+                .take(1)
+                .cloned()
+                .collect();
+        }
+        drafts.push(draft.on(Some(found.lock), key));
+    }
+    for (&lock, (count, row)) in &fold.retries.hot {
+        let key = row[0]
+            .key
+            .filter(|_| row.iter().all(|op| op.key == row[0].key));
+        drafts.push(Draft::new("hot-retry", *count, row.clone()).on(lock, key));
+    }
+    drafts.extend(broken_keys(arrival, fold, &explained));
+    drafts
+}
+
+/// What the resource did wrong on some key.
+fn at_the_resource(arrival: &Arrival, fold: &Fold) -> Vec<Draft> {
+    let marks = &fold.marks;
+    let mut drafts = guilty(fold, "stale-write-accepted", &marks.stale);
+    let mut lost = guilty(fold, "high-water-lost", &marks.lost);
+    for (place, (_, first)) in &marks.lost {
+        let on = |draft: &&mut Draft| (draft.lock, draft.key) == *place;
+        // Fallen from the stale write on, and no sooner: there was no mark to lose.
+        let stale = marks.stale.get(place);
+        let by_stale_write =
+            first.is_report() && stale.is_some_and(|(_, stale)| stale.order() < first.order());
+        let (root, follows) = if by_stale_write {
+            ("stale-write-accepted", lost.iter_mut().find(on))
+        } else {
+            ("high-water-lost", drafts.iter_mut().find(on))
+        };
+        if let Some(draft) = follows {
+            draft.cause = Some(root);
+        }
+    }
+    drafts.extend(lost);
+    drafts.extend(guilty(fold, "unfenced-write-accepted", &marks.unfenced));
+    for (&((lock, key), _, elsewhere), (count, first)) in &marks.behind {
+        let mut draft = Draft::new("partial-fencing", *count, first.witness()).on(lock, key);
+        if elsewhere == Elsewhere::Key && arrival.mark_scope() == MarkScope::Key {
+            draft.severity = Severity::Warning;
+        }
+        drafts.push(draft);
+    }
+    for (&key, state) in &fold.keys {
+        if let Some((count, (write, read))) = &state.applied {
+            let witness = vec![Kept::clone(write), Kept::clone(read)];
+            let draft = Draft::new("failed-write-applied", *count, witness);
+            drafts.push(draft.on(arrival.lock(write), key));
+        }
+    }
+    drafts
+}
+
+fn guilty(fold: &Fold, finding: &'static str, guilts: &Guilts<Place>) -> Vec<Draft> {
+    let describe = |(&(lock, key), (count, first)): (&Place, &(u64, super::marks::Guilt))| {
+        let mut draft = Draft::new(finding, *count, first.witness()).on(lock, key);
+        let proof = first.proof.as_ref().map(|proof| &proof.op);
+        for write in std::iter::once(&first.op).chain(proof) {
+            draft.around.extend(fold.holders.grant_to(lock, write));
+        }
+        draft
+    };
+    guilts.iter().map(describe).collect()
+}
+
+fn double_writer(fold: &Fold, lock: Name, pair: &Pair, duplicated: bool, unfounded: bool) -> Draft {
+    let writes = [&pair.first, &pair.second];
+    let mut witness: Vec<Kept> = writes.map(Kept::clone).to_vec();
+    for write in writes {
+        if write.returned().is_none()
+            && let Some(key) = fold.keys.get(&write.key)
+        {
+            witness.extend(key.first_read(write));
+        }
+    }
+    let key = pair.first.key.filter(|_| pair.first.key == pair.second.key);
+    let mut draft = Draft::new("double-writer-in-epoch", pair.count, witness).on(Some(lock), key);
+    draft.cause = if duplicated {
+        Some("duplicate-token")
+    } else if unfounded {
+        Some("write-without-grant")
+    } else {
+        None
+    };
+    let grants = fold.holders.grants_of(lock, pair.token).cloned();
+    draft.around = grants.take(3).collect();
+    draft
+}
+
+fn broken_keys(
+    arrival: &Arrival,
+    fold: &mut Fold,
+    explained: &HashSet<Option<Name>>,
+) -> Vec<Draft> {
+    let mut drafts = Vec::new();
+    for (&key, state) in &mut fold.keys {
+        if explained.contains(&key) {
+            // What is alive is still to be looked at by whoever comes later.
+            continue;
+        }
+        if let Some(broken) = state.broken() {
+            let lock = broken.ops.iter().find_map(|op| arrival.lock(op));
+            drafts.push(Draft::new("not-linearizable", 1, broken.ops.clone()).on(lock, key));
+        }
+    }
+    drafts
+}
+
+/// As `finish` of the judge of whole files.
+fn finish(arrival: &mut Arrival, mut drafts: Vec<Draft>, model: Model) -> Vec<Finding> {
+    drafts.sort_by_cached_key(|draft| {
+        let proven = events(&draft.witness).last().copied();
+        (
+            Reverse(draft.severity),
+            draft.cause.is_some(),
+            proven,
+            draft.lock,
+            draft.key,
+        )
+    });
+    let position = |draft: &Draft| {
+        let root = draft.cause?;
+        drafts
+            .iter()
+            .position(|other| other.finding == root && other.lock == draft.lock)
+    };
+    let causes: Vec<Option<usize>> = drafts.iter().map(position).collect();
+    let mut findings = Vec::with_capacity(drafts.len());
+    for (draft, cause) in drafts.into_iter().zip(causes) {
+        let (events, story) = tell(arrival, &draft, model);
+        let text = |name: Option<Name>| name.map(|name| arrival.names.text(name).to_owned());
+        findings.push(Finding {
+            finding: draft.finding.to_owned(),
+            severity: draft.severity,
+            cause,
+            lock: text(draft.lock),
+            key: text(draft.key),
+            count: draft.count,
+            events,
+            story,
+        });
+    }
+    findings
+}
+
+/// The witness and its story, from a small history.
+fn tell(arrival: &mut Arrival, draft: &Draft, model: Model) -> (Vec<u64>, String) {
+    let mut operations: Vec<Kept> = draft.witness.iter().chain(&draft.around).cloned().collect();
+    operations.sort_by_key(|op| op.invoked.index);
+    operations.dedup_by_key(|op| op.invoked.index);
+    let mut header = arrival.header.clone();
+    if let Some(header) = &mut header {
+        header.plan = None;
+    }
+    let history = History {
+        header,
+        operations: operations.iter().map(|op| whole(op)).collect(),
+        faults: faults(arrival),
+        names: std::mem::take(&mut arrival.names),
+        ..History::default()
+    };
+    let case = Case::new(&history);
+    let found = match model {
+        Model::Fencing => fencing::judge(&case, &proofs(&case)).0,
+        _ => fencing::judge_registers(&case).0,
+    };
+    let text = |name: Option<Name>| name.map(|name| history.names.text(name).to_owned());
+    let (lock, key) = (text(draft.lock), text(draft.key));
+    let same = |finding: &Finding| {
+        finding.finding == draft.finding
+            && finding.severity == draft.severity
+            && finding.lock == lock
+            && finding.key == key
+    };
+    let found = found.into_iter().find(same);
+    let (events, mut story) = match found {
+        Some(found) if draft.finding == "not-linearizable" => (found.events, found.story),
+        Some(found) => (events(&draft.witness), found.story),
+        None => (
+            events(&draft.witness),
+            fencing::plain_story(&history, draft.finding),
+        ),
+    };
+    if draft.count > 1 {
+        story += &format!("\nThis was seen {} times in all.", draft.count);
+    }
+    arrival.names = history.names;
+    (events, story)
+}
+
+fn whole(op: &Op) -> Operation {
+    Operation {
+        value: op.value.clone(),
+        ..op.core.clone()
+    }
+}
+
+fn faults(arrival: &Arrival) -> Vec<FaultWindow> {
+    let (ended, open) = (arrival.faults.ended.iter(), arrival.faults.open.values());
+    let mut faults: Vec<FaultWindow> = ended.chain(open).cloned().collect();
+    faults.sort_by_key(|window| window.began.index);
+    faults
+}
+
+fn events(witness: &[Kept]) -> Vec<u64> {
+    let mut events: Vec<u64> = witness
+        .iter()
+        .flat_map(|op| std::iter::once(op.invoked).chain(op.completed))
+        .map(|at| at.index)
+        .collect();
+    events.sort_unstable();
+    events.dedup();
+    events
+}
+
+fn coverage(arrival: &Arrival, fold: &Fold) -> Coverage {
+    let mut coverage = Coverage {
+        zombie_writes: fold.marks.zombies,
+        zombie_writes_refused: fold.marks.zombies_refused,
+        ..Coverage::default()
+    };
+    let header = arrival.header.as_ref();
+    let Some(plan) = header.and_then(|header| header.plan.as_ref()) else {
+        return coverage;
+    };
+    let counts = arrival.faults.by_label();
+    for (label, &planned) in &plan.faults {
+        let of = |outcome: u8| counts.get(&(label.clone(), outcome)).copied().unwrap_or(0);
+        let count = FaultCount {
+            planned,
+            installed: of(rank(crate::history::FaultOutcome::Installed)),
+            skipped: of(rank(crate::history::FaultOutcome::Skipped)),
+            unknown: of(rank(crate::history::FaultOutcome::Unknown)),
+        };
+        coverage.faults.insert(label.clone(), count);
+    }
+    say_what_is_missing(plan, &mut coverage);
+    coverage
+}
+
+fn stats(arrival: &Arrival, fold: &Fold) -> Stats {
+    let counts = &arrival.counts;
+    let (judged, not_judged) = reach(arrival, fold);
+    Stats {
+        events: counts.events,
+        operations: counts.operations,
+        ok: counts.ok,
+        failed: counts.failed,
+        unknown: counts.operations - counts.ok - counts.failed,
+        grants: counts.grants,
+        writes: counts.writes,
+        refused: counts.refused,
+        clients: counts.clients.len() as u64,
+        locks: counts.locks.len() as u64,
+        keys: counts.keys.len() as u64,
+        duration_ns: counts.last_time.saturating_sub(counts.first_time),
+        keys_judged: judged,
+        not_judged,
+        ..Stats::default()
+    }
+}
+
+/// How many keys were decided, and of the others, up to where and why.
+fn reach(arrival: &Arrival, fold: &Fold) -> (u64, Vec<String>) {
+    let mut limits: Vec<(Option<Name>, _)> = fold
+        .keys
+        .iter()
+        .filter_map(|(&key, state): (_, &Key)| Some((key, state.limit()?)))
+        .collect();
+    limits.sort_unstable();
+    let judged = (fold.keys.len() - limits.len()) as u64;
+    let say = |&(key, limit): &(Option<Name>, super::key::Limit)| {
+        let key = key.map_or_else(
+            || "the register without a key".to_owned(),
+            |key| format!("key {}", arrival.names.shown(key)),
+        );
+        format!(
+            "{key} is judged exactly only before event {}, where {}",
+            limit.index,
+            limit.why.reason()
+        )
+    };
+    let mut sentences: Vec<String> = limits.iter().take(NAMED).map(say).collect();
+    if limits.len() > NAMED {
+        sentences.push(format!(
+            "{} more keys are not judged exactly to the end",
+            limits.len() - NAMED
+        ));
+    }
+    (judged, sentences)
+}

@@ -1,0 +1,832 @@
+//! One object of the resource: its values, and the exact decision of its register in streaming form.
+//!
+//! # What is remembered
+//!
+//! - **Values.** Of each value its write, while there is room ([`super::Limits::values`]); of those that room is made
+//!   from, nothing. A write of unknown outcome is kept as long as its value may rightly be read, and longer if it was
+//!   late.
+//! - **Clusters** that are alive: a write that surely happened, with the least return (`f`) and the greatest call (`s`)
+//!   among it and the reads of its value.
+//! - **Epochs.** Of each living token what [`super::levels::Epoch`] sums up.
+//!
+//! # What is forgotten, and why that is right
+//!
+//! Let M be the call of the oldest open operation of the key, or now. Let C be the cluster of the highest token with
+//! `f(C) < M`; of several that with the greatest call.
+//!
+//! - *Lower tokens.* Whatever is invoked from M on and belongs to a lower token contradicts C: `f(C) < s`. So clusters
+//!   and dormant writes of lower tokens gain no member any more without a violation that C itself proves, what is known
+//!   among them has been checked, and an `f` still to come is above every `s` that they have. They go, all of them. Only
+//!   their greatest `s` stays, below which no later epoch begins.
+//! - *The same token.* A with `f(A) < call(C)` was over before C was sent. A read of A's value invoked from M on
+//!   contradicts C, so `s(A)` is final. What A still forbids is that a B with `f(B) < s(A)` is read again; that B has to
+//!   come before A, and A comes before C. So if C's `s` is raised to `s(A)`, C forbids the same, and nothing that A did
+//!   not: `f(A) < call(C) <= f(C) < s(B)`. Whether A can have been the first of its epoch is final as well, and is kept
+//!   as one number.
+//! - *Refusals* that name h need an epoch h that can have begun before they returned: of all of them, the first to
+//!   return asks the most. Those that name nothing ask for any epoch above their token: if an operation of one had
+//!   returned already, that is settled for good; else the first to return of each token is kept until an epoch that was
+//!   forgotten explains it.
+//!
+//! Where other things than writes raise marks, a mark shown at y forbids lower ones that are *sent* after y returned.
+//! So each operation remembers, when it is sent, the highest mark that had been shown, and is compared when its own
+//! token or mark is known.
+//!
+//! A value that comes back after it was forgotten is a violation whoever wrote it: by the above if it was written once,
+//! and as never written otherwise. Under which name it is reported may differ from a judgement of the whole file. A value
+//! that is *written* again after it was forgotten counts as a new one.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::cluster::{At, Cluster, Edge, NEVER, at};
+use super::hash::{Map, fingerprint};
+use super::levels::{Broken, Dormant, Epoch, Levels, NO_FLOOR, Refusal};
+use super::marks::Suspicion;
+use super::raises::Explanation;
+use super::words::{Kept, Op, token_of};
+use crate::history::{Function, Outcome, Token};
+
+/// Why a key is not one that the exact check decides; in the order in which equal places are told.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) enum Why {
+    OtherFunction,
+    OtherPath,
+    NoToken,
+    NoValue,
+    ValueTwice,
+    Raised,
+    Shared,
+}
+
+impl Why {
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::OtherFunction => "an operation other than read and write was sent",
+            Self::OtherPath => "it was written or read by another path",
+            Self::NoToken => "a write without a token was sent",
+            Self::NoValue => "a write without a value of its own was sent",
+            Self::ValueTwice => "a value was written a second time",
+            Self::Raised => "a mark was shown that a grant had raised and no write",
+            Self::Shared => "a write of another key moved the mark that they share",
+        }
+    }
+}
+
+/// Where a key stopped to be what a check decides.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) struct Limit {
+    pub index: u64,
+    pub why: Why,
+}
+
+/// A value and its writes.
+#[derive(Clone, Debug)]
+struct Value {
+    write: Kept,
+    /// It was written a second time.
+    twice: bool,
+    /// The first write of it that was answered with a definite no, and whether there was one that was not.
+    failed: Option<Kept>,
+    other: bool,
+    /// The first read that returned it.
+    read: Option<Kept>,
+    /// What its write is guilty of if it was accepted, while the write's outcome is unknown.
+    suspicion: Option<Box<Suspicion>>,
+    /// Its write was answered with a definite no, and its value was read.
+    applied: bool,
+    /// The highest mark that had been shown when it was sent.
+    shown: Option<Shown>,
+    stage: Stage,
+}
+
+#[derive(Clone, Debug)]
+enum Stage {
+    /// Sent, and not known to have happened.
+    Dormant,
+    Alive(Cluster),
+    /// Forgotten by the exact check, or none of its business.
+    Gone(Option<Box<Cluster>>),
+}
+
+/// A mark that was shown, and by what.
+type Shown = (Token, Option<Kept>);
+
+/// What reading a value means for other rules.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Seen {
+    /// The accepted write whose value was read.
+    pub write: Option<Kept>,
+    /// Nobody had known that it was accepted.
+    pub newly: bool,
+    /// It is guilty of this.
+    pub suspicion: Option<Suspicion>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Key {
+    values: Map<u64, Value>,
+    order: VecDeque<u64>,
+    alive: Vec<u64>,
+    initial: Cluster,
+    initial_alive: bool,
+    epochs: BTreeMap<Token, Epoch>,
+    nameless: BTreeMap<Token, Refusal>,
+    floor: At,
+    /// The highest token of which an operation has returned.
+    over: Option<Token>,
+    /// The calls of open operations in order, with the highest mark that had been shown at each.
+    open: Vec<(At, Option<Shown>)>,
+    shown: Option<Shown>,
+    every: usize,
+    since_check: usize,
+    maker: bool,
+    /// A mark was shown that a grant had raised.
+    raised: bool,
+    /// How many writes were answered with a definite no and read, and the first with its read.
+    pub applied: Option<(u64, (Kept, Kept))>,
+    pub sign: Option<Limit>,
+    pub outside: Option<Limit>,
+    by_writes: Option<Broken>,
+    by_others: Option<Broken>,
+    certain: Option<Broken>,
+}
+
+impl Key {
+    /// A key that nobody has touched; see [`super::Limits::every`].
+    pub fn new(every: usize) -> Self {
+        Self {
+            values: Map::default(),
+            order: VecDeque::new(),
+            alive: Vec::new(),
+            initial: Cluster::initial(),
+            initial_alive: true,
+            epochs: BTreeMap::new(),
+            nameless: BTreeMap::new(),
+            floor: NO_FLOOR,
+            over: Some(Token::ZERO),
+            open: Vec::new(),
+            shown: Some((Token::ZERO, None)),
+            every,
+            since_check: 0,
+            maker: false,
+            raised: false,
+            applied: None,
+            sign: None,
+            outside: None,
+            by_writes: None,
+            by_others: None,
+            certain: None,
+        }
+    }
+
+    /// Where and why the exact check of this key ended.
+    pub fn limit(&self) -> Option<Limit> {
+        self.outside.into_iter().chain(self.sign).min()
+    }
+
+    /// What was proven about this key so far.
+    pub fn broken(&mut self) -> Option<&Broken> {
+        if self.since_check > 0 {
+            self.check();
+        }
+        let after_sign = self
+            .sign
+            .is_some_and(|sign| self.outside.is_none_or(|outside| sign < outside));
+        let limited = self.limit().is_some();
+        self.by_writes
+            .as_ref()
+            .or(self.by_others.as_ref().filter(|_| after_sign))
+            .or(self.certain.as_ref().filter(|_| limited))
+    }
+
+    /// The exact check still looks at this key.
+    fn is_exact(&self) -> bool {
+        self.outside.is_none()
+            && self.by_writes.is_none()
+            && (self.sign.is_none() || self.by_others.is_none())
+    }
+
+    /// Other things than its writes raise the key's mark from this index on.
+    pub fn stop_by_sign(&mut self, limit: Limit) {
+        if self.sign.is_none_or(|sign| limit < sign) {
+            if self.sign.is_none() && self.is_exact() {
+                self.check();
+            }
+            self.sign = Some(limit);
+        }
+    }
+
+    fn stop(&mut self, limit: Limit) {
+        if self.outside.is_some() {
+            return;
+        }
+        self.check();
+        self.outside = Some(limit);
+        self.alive.clear();
+        self.epochs.clear();
+        self.nameless.clear();
+        self.open.clear();
+    }
+
+    /// An operation is sent, by another path than the primary or by that. `suspicion` is what a write is guilty of whose
+    /// outcome is unknown, if it was accepted.
+    pub fn call(&mut self, op: &Kept, by_path: bool, suspicion: Option<Suspicion>) {
+        let print = value_of(op).map(fingerprint);
+        let twice = print.is_some_and(|print| self.values.contains_key(&print));
+        if let Some(why) = why_outside(op, by_path, twice) {
+            let index = op.invoked.index;
+            self.stop(Limit { index, why });
+        }
+        if op.function != Function::Read
+            && (op.function != Function::Write || op.value.is_none())
+            && op.outcome != Outcome::Failed
+        {
+            self.maker = true;
+        }
+        let exact = self.is_exact();
+        if exact {
+            self.since_check += 1;
+            if op.outcome != Outcome::Unknown {
+                self.open.push((at(op.invoked.index), self.shown.clone()));
+            }
+        }
+        match (print, op.function) {
+            (Some(print), Function::Write) => self.write(print, op, suspicion, exact),
+            (Some(print), Function::Append) => self.append(print, op),
+            _ => {}
+        }
+    }
+
+    /// An element is added to a list; of the lists that are read only the other rules know more.
+    fn append(&mut self, print: u64, op: &Kept) {
+        if let Some(value) = self.values.get_mut(&print) {
+            value.twice = true;
+            return;
+        }
+        let value = Value {
+            write: Kept::clone(op),
+            twice: false,
+            failed: None,
+            other: false,
+            read: None,
+            suspicion: None,
+            applied: false,
+            shown: None,
+            stage: Stage::Gone(None),
+        };
+        self.values.insert(print, value);
+        self.order.push_back(print);
+    }
+
+    fn write(&mut self, print: u64, op: &Kept, suspicion: Option<Suspicion>, exact: bool) {
+        let failed = op.outcome == Outcome::Failed;
+        if let Some(value) = self.values.get_mut(&print) {
+            value.twice = true;
+            value.other |= !failed;
+            if failed && value.failed.is_none() {
+                value.failed = Some(Kept::clone(op));
+            }
+            return;
+        }
+        let stage = if exact {
+            self.alive.push(print);
+            Stage::Dormant
+        } else {
+            Stage::Gone(None)
+        };
+        let value = Value {
+            write: Kept::clone(op),
+            twice: false,
+            failed: failed.then(|| Kept::clone(op)),
+            other: !failed,
+            read: None,
+            suspicion: suspicion.map(Box::new),
+            applied: false,
+            shown: self.shown.clone(),
+            stage,
+        };
+        self.values.insert(print, value);
+        self.order.push_back(print);
+    }
+
+    /// Makes room where more values are remembered than these.
+    pub fn forget_values(&mut self, most: usize) {
+        let mut tries = 4;
+        let exact = self.is_exact();
+        while self.values.len() > most && tries > 0 {
+            tries -= 1;
+            let Some(print) = self.order.pop_front() else {
+                return;
+            };
+            let settled = self.values.get(&print).is_none_or(|value| {
+                (!exact || matches!(value.stage, Stage::Gone(_))) && value.suspicion.is_none()
+            });
+            if settled {
+                self.values.remove(&print);
+            } else {
+                self.order.push_back(print);
+            }
+        }
+    }
+
+    /// What a read that returned saw.
+    pub fn see(&mut self, read: &Kept) -> Seen {
+        let none = Seen::default();
+        let Some(print) = value_of(read).map(fingerprint) else {
+            return none;
+        };
+        if read.outcome != Outcome::Ok {
+            return none;
+        }
+        let Some(value) = self.values.get_mut(&print) else {
+            return none;
+        };
+        if let (Some(failed), false, false) = (&value.failed, value.other, self.maker)
+            && self.certain.is_none()
+        {
+            self.certain = Some(Broken::of([failed, read]));
+        }
+        if value.twice {
+            return none;
+        }
+        let first = value.read.is_none();
+        let earlier = value
+            .read
+            .as_ref()
+            .is_none_or(|known| read.invoked.index < known.invoked.index);
+        if earlier {
+            value.read = Some(Kept::clone(read));
+        }
+        let write = &value.write;
+        if write.outcome == Outcome::Failed {
+            let applied = write.function == Function::Write && !self.maker;
+            if applied && !std::mem::replace(&mut value.applied, true) {
+                let pair = (Kept::clone(write), Kept::clone(read));
+                self.applied.get_or_insert((0, pair)).0 += 1;
+            }
+            return none;
+        }
+        let newly = first && write.outcome == Outcome::Unknown;
+        Seen {
+            write: Some(Kept::clone(write)),
+            newly,
+            suspicion: if newly {
+                value.suspicion.take().map(|suspicion| *suspicion)
+            } else {
+                None
+            },
+        }
+    }
+
+    /// The first read that returned the value of a write.
+    pub fn first_read(&self, write: &Op) -> Option<Kept> {
+        let value = self.values.get(&fingerprint(value_of(write)?))?;
+        value.read.clone()
+    }
+
+    /// What a write is guilty of, once its answer has come after all.
+    pub fn answered_late(&mut self, write: &Kept) -> Option<Suspicion> {
+        let value = self.values.get_mut(&fingerprint(value_of(write)?))?;
+        if value.write.invoked != write.invoked {
+            return None;
+        }
+        value.write = Kept::clone(write);
+        value.other = write.outcome != Outcome::Failed;
+        if write.outcome == Outcome::Failed {
+            value.failed = Some(Kept::clone(write));
+        }
+        value.suspicion.take().map(|suspicion| *suspicion)
+    }
+
+    /// An operation has returned. `refusal`: it is one. `explanation`: where the mark comes from that it tells.
+    pub fn answer(&mut self, op: &Kept, refusal: bool, explanation: Option<Explanation>) {
+        if explanation == Some(Explanation::Grant) {
+            let index = op.completed.unwrap_or(op.invoked).index;
+            let why = Why::Raised;
+            self.stop_by_sign(Limit { index, why });
+            self.raised = true;
+        }
+        if refusal && op.high_water.is_some_and(|mark| Some(mark) <= op.token) {
+            let broken = Broken::of([op]);
+            self.certain.get_or_insert(broken.clone());
+            self.break_both(broken);
+        }
+        if !self.is_exact() {
+            return;
+        }
+        if explanation == Some(Explanation::None) && self.raised {
+            self.by_others.get_or_insert(Broken::of([op]));
+        }
+        let call = at(op.invoked.index);
+        let place = self.open.binary_search_by_key(&call, |&(call, _)| call);
+        let shown = place.ok().and_then(|place| self.open.remove(place).1);
+        self.since_check += 1;
+        match (op.function, op.outcome) {
+            (Function::Write, Outcome::Ok) => self.acknowledged(op),
+            (Function::Write, Outcome::Failed) => self.denied(op, refusal, shown),
+            (Function::Read, Outcome::Ok) => self.read(op, shown),
+            _ => {}
+        }
+        if self.since_check > self.every + self.alive.len() {
+            self.check();
+        }
+    }
+
+    /// Something that had been forgotten is back, which no order explains.
+    fn hurry(&mut self) {
+        self.since_check += self.every + self.alive.len();
+    }
+
+    fn break_both(&mut self, broken: Broken) {
+        if self.sign.is_none() && self.outside.is_none() {
+            self.by_writes.get_or_insert(broken.clone());
+        }
+        if self.outside.is_none() {
+            self.by_others.get_or_insert(broken);
+        }
+    }
+
+    fn acknowledged(&mut self, op: &Kept) {
+        let Some(print) = value_of(op).map(fingerprint) else {
+            return;
+        };
+        let token = token_of(op);
+        if let Some(value) = self.values.get_mut(&print) {
+            let (cluster, fresh) = value.wake();
+            cluster.returns(op);
+            let fell = fell(value.shown.as_ref(), token, op);
+            if fresh {
+                self.alive.push(print);
+            }
+            if let Some(broken) = fell {
+                self.by_others.get_or_insert(broken);
+            }
+        }
+        self.show(token, op);
+    }
+
+    fn denied(&mut self, op: &Kept, refusal: bool, shown: Option<Shown>) {
+        if let Some(print) = value_of(op).map(fingerprint) {
+            let read_before = self.values.get_mut(&print).and_then(|value| {
+                let before = std::mem::replace(&mut value.stage, Stage::Gone(None));
+                match before {
+                    Stage::Alive(cluster) => Some(cluster),
+                    Stage::Dormant | Stage::Gone(_) => None,
+                }
+            });
+            if let Some(at) = self.alive.iter().rposition(|&alive| alive == print) {
+                self.alive.swap_remove(at);
+            }
+            if let Some(cluster) = read_before {
+                self.break_both(Broken::of(cluster.ops().chain([op])));
+            }
+        }
+        let (Some(token), true) = (op.token, refusal) else {
+            return;
+        };
+        let Some(mark) = op.high_water else {
+            if self.over <= Some(token) {
+                self.nameless
+                    .entry(token)
+                    .or_insert_with(|| Refusal::of(op));
+            }
+            if let Some(above) = Token::new(token.value() + 1) {
+                self.mark(above, op);
+            }
+            return;
+        };
+        if mark <= token {
+            return;
+        }
+        if let Some(broken) = fell(shown.as_ref(), mark, op) {
+            self.by_others.get_or_insert(broken);
+        }
+        self.mark(mark, op);
+        self.over = self.over.max(Some(mark));
+        let epoch = self.epochs.entry(mark).or_default();
+        epoch.refused_first.get_or_insert_with(|| Refusal::of(op));
+        let call = Edge::new(at(op.invoked.index), op);
+        epoch
+            .refused_last
+            .get_or_insert_with(|| call.clone())
+            .raise(&call);
+    }
+
+    fn read(&mut self, op: &Kept, shown: Option<Shown>) {
+        if let Some(mark) = op.high_water {
+            if let Some(broken) = fell(shown.as_ref(), mark, op) {
+                self.by_others.get_or_insert(broken);
+            }
+            self.mark(mark, op);
+        }
+        // An empty list is a log that nobody has written to.
+        let empty = |list: &Vec<serde_json::Value>| list.is_empty();
+        let nothing = value_of(op).is_none_or(|value| {
+            value.as_array().is_some_and(empty) && !self.values.contains_key(&fingerprint(value))
+        });
+        let token = match op.value.as_ref() {
+            None => return,
+            Some(_) if nothing => {
+                self.initial.take_in(op);
+                if !std::mem::replace(&mut self.initial_alive, true) {
+                    self.hurry();
+                }
+                self.fits(op, None, Token::ZERO);
+                Token::ZERO
+            }
+            Some(value) => {
+                let print = fingerprint(value);
+                let Some(value) = self.values.get_mut(&print) else {
+                    self.break_both(Broken::of([op]));
+                    return;
+                };
+                let write = Kept::clone(&value.write);
+                if write.outcome == Outcome::Failed {
+                    self.break_both(Broken::of([&write, op]));
+                    return;
+                }
+                let (cluster, fresh) = value.wake();
+                let dormant = cluster.first.at == NEVER;
+                cluster.take_in(op);
+                let token = cluster.token;
+                let fell = fell(value.shown.as_ref(), token, &write).filter(|_| dormant);
+                if fresh {
+                    self.alive.push(print);
+                    self.hurry();
+                }
+                if let Some(broken) = fell {
+                    self.by_others.get_or_insert(broken);
+                }
+                self.fits(op, Some(&write), token);
+                token
+            }
+        };
+        self.show(token, op);
+    }
+
+    /// A read reports the token of what it saw; where others raise marks as well, at least that.
+    fn fits(&mut self, read: &Kept, write: Option<&Kept>, token: Token) {
+        let Some(mark) = read.high_water.filter(|&mark| mark != token) else {
+            return;
+        };
+        let broken = Broken::of(write.into_iter().chain([read]));
+        if mark < token {
+            self.by_others.get_or_insert(broken.clone());
+        }
+        if self.sign.is_none() {
+            self.by_writes.get_or_insert(broken);
+        }
+    }
+
+    /// A value of this token was there when `op` returned.
+    fn show(&mut self, token: Token, op: &Kept) {
+        self.mark(token, op);
+        self.over = self.over.max(Some(token));
+    }
+
+    fn mark(&mut self, mark: Token, op: &Kept) {
+        if self.shown.as_ref().is_none_or(|(known, _)| *known < mark) {
+            self.shown = Some((mark, Some(Kept::clone(op))));
+        }
+    }
+
+    /// Decides what is alive, then forgets what may be forgotten.
+    fn check(&mut self) {
+        self.since_check = 0;
+        if !self.is_exact() {
+            return;
+        }
+        let refusals = self.sign.is_none();
+        let alive = self.alive.iter().filter_map(|print| self.values.get(print));
+        let mut levels = Levels {
+            clusters: Vec::with_capacity(self.alive.len() + 1),
+            dormant: Vec::new(),
+            epochs: &self.epochs,
+            nameless: &self.nameless,
+            floor: self.floor,
+            refusals,
+        };
+        for value in alive {
+            match &value.stage {
+                Stage::Alive(cluster) => levels.clusters.push(cluster),
+                Stage::Dormant => levels.dormant.push(Dormant {
+                    token: token_of(&value.write),
+                    call: at(value.write.invoked.index),
+                    op: &value.write,
+                }),
+                Stage::Gone(_) => {}
+            }
+        }
+        if self.initial_alive {
+            levels.clusters.push(&self.initial);
+        }
+        match levels.check() {
+            Ok(starts) => self.forget(&starts),
+            Err(broken) if refusals => self.by_writes = Some(broken),
+            Err(broken) => self.by_others = Some(broken),
+        }
+    }
+
+    /// See the head of this file.
+    fn forget(&mut self, starts: &[(Token, At)]) {
+        let oldest_open = self.open.first().map_or(NEVER, |&(call, _)| call);
+        let clusters = self.alive.iter().filter_map(|print| {
+            let Stage::Alive(cluster) = &self.values.get(print)?.stage else {
+                return None;
+            };
+            Some((cluster, Some(*print)))
+        });
+        let initial = Some((&self.initial, None)).filter(|_| self.initial_alive);
+        let over = clusters
+            .chain(initial)
+            .filter(|(cluster, _)| cluster.first.at < oldest_open);
+        let Some((present, present_print)) =
+            over.max_by_key(|(cluster, _)| (cluster.token, cluster.call))
+        else {
+            return;
+        };
+        let (token, sent) = (present.token, present.call);
+        let mut passed = Passed {
+            token,
+            sent,
+            floor: self.floor,
+            gone: Vec::new(),
+        };
+        let mut alive = std::mem::take(&mut self.alive);
+        alive.retain(|print| {
+            self.values
+                .get_mut(print)
+                .is_some_and(|value| !passed.takes(value, &self.open))
+        });
+        self.alive = alive;
+        if self.initial_alive && passed.takes_cluster(&self.initial) {
+            passed.gone.push(self.initial.clone());
+            self.initial_alive = false;
+        }
+        self.floor = passed.floor;
+        if self
+            .epochs
+            .first_key_value()
+            .is_some_and(|(&first, _)| first < token)
+        {
+            for (_, epoch) in self.epochs.iter().filter(|&(&of, _)| of < token) {
+                let last = epoch.last.iter().chain(&epoch.refused_last);
+                self.floor = last.map(|edge| edge.at).fold(self.floor, At::max);
+            }
+            self.epochs = self.epochs.split_off(&token);
+        }
+        self.nameless.retain(|&of, refusal| {
+            let settled = |&(epoch, start): &(Token, At)| {
+                of < epoch && epoch < token && start <= refusal.returned
+            };
+            !starts.iter().any(settled)
+        });
+        if !passed.gone.is_empty() {
+            self.sum_up(passed.gone, present_print);
+        }
+    }
+
+    /// Adds clusters of the present epoch, which were over before its present cluster was sent, to its summary.
+    fn sum_up(&mut self, gone: Vec<Cluster>, present: Option<u64>) {
+        let token = gone[0].token;
+        let mut firsts: Vec<At> = gone.iter().map(|cluster| cluster.first.at).collect();
+        let alive = self.alive.iter().filter_map(|print| {
+            let Stage::Alive(cluster) = &self.values.get(print)?.stage else {
+                return None;
+            };
+            (cluster.token == token).then_some(cluster.first.at)
+        });
+        firsts.extend(alive);
+        let epoch = self.epochs.entry(token).or_default();
+        firsts.extend(epoch.first.iter().map(|first| first.at));
+        firsts.sort_unstable();
+        let mut last = Edge::none(NO_FLOOR);
+        for cluster in gone {
+            let other = if firsts[0] == cluster.first.at {
+                firsts.get(1)
+            } else {
+                firsts.first()
+            };
+            if other.is_none_or(|&first| first >= cluster.last.at) {
+                let call = epoch.first_call.unwrap_or(NEVER).min(cluster.call);
+                epoch.first_call = Some(call);
+            }
+            let with_write = |edge: &Edge| Edge {
+                write: edge.write.clone().or_else(|| cluster.write.clone()),
+                ..edge.clone()
+            };
+            let (first, greatest) = (with_write(&cluster.first), with_write(&cluster.last));
+            epoch
+                .first
+                .get_or_insert_with(|| first.clone())
+                .lower(&first);
+            epoch
+                .last
+                .get_or_insert_with(|| greatest.clone())
+                .raise(&greatest);
+            last.raise(&greatest);
+        }
+        let present = present.and_then(|print| self.values.get_mut(&print));
+        if let Some(Value {
+            stage: Stage::Alive(cluster),
+            ..
+        }) = present
+        {
+            cluster.last.raise(&last);
+        }
+    }
+}
+
+/// What the present cluster lets go.
+struct Passed {
+    token: Token,
+    sent: At,
+    /// The greatest `s` of lower tokens.
+    floor: At,
+    /// Clusters of the present token.
+    gone: Vec<Cluster>,
+}
+
+impl Passed {
+    fn takes(&mut self, value: &mut Value, open: &[(At, Option<Shown>)]) -> bool {
+        let is_open = |call: At| open.binary_search_by_key(&call, |&(call, _)| call).is_ok();
+        let gone = match &value.stage {
+            Stage::Gone(_) => return true,
+            Stage::Dormant => {
+                let call = at(value.write.invoked.index);
+                let old = token_of(&value.write) < self.token && !is_open(call);
+                if old {
+                    value.stage = Stage::Gone(None);
+                }
+                return old;
+            }
+            Stage::Alive(cluster) => {
+                // Its own write may be open still: it was read already.
+                self.takes_cluster(cluster) && !is_open(cluster.call)
+            }
+        };
+        if !gone {
+            return false;
+        }
+        if let Stage::Alive(cluster) = std::mem::replace(&mut value.stage, Stage::Gone(None)) {
+            if cluster.token == self.token {
+                self.gone.push(cluster.clone());
+            }
+            value.stage = Stage::Gone(Some(Box::new(cluster)));
+        }
+        true
+    }
+
+    fn takes_cluster(&mut self, cluster: &Cluster) -> bool {
+        if cluster.token < self.token {
+            self.floor = self.floor.max(cluster.last.at);
+            return true;
+        }
+        cluster.token == self.token && cluster.first.at < self.sent
+    }
+}
+
+impl Value {
+    /// The cluster of this value, and whether it was not among the living.
+    fn wake(&mut self) -> (&mut Cluster, bool) {
+        let fresh = match &mut self.stage {
+            Stage::Alive(_) => false,
+            Stage::Dormant => {
+                self.stage = Stage::Alive(Cluster::of(&self.write));
+                false
+            }
+            Stage::Gone(known) => {
+                let known = known.take().map(|cluster| *cluster);
+                self.stage = Stage::Alive(known.unwrap_or_else(|| Cluster::of(&self.write)));
+                true
+            }
+        };
+        match &mut self.stage {
+            Stage::Alive(cluster) => (cluster, fresh),
+            Stage::Dormant | Stage::Gone(_) => unreachable!("it was just woken"),
+        }
+    }
+}
+
+/// A mark was shown before something of a lower one was sent.
+fn fell(shown: Option<&Shown>, mark: Token, op: &Kept) -> Option<Broken> {
+    let (known, by) = shown?;
+    (*known > mark).then(|| Broken::of(by.iter().chain([op])))
+}
+
+fn value_of(op: &Op) -> Option<&serde_json::Value> {
+    op.value.as_ref().filter(|value| !value.is_null())
+}
+
+fn why_outside(op: &Op, by_path: bool, twice: bool) -> Option<Why> {
+    if by_path {
+        return Some(Why::OtherPath);
+    }
+    match op.function {
+        Function::Read => None,
+        Function::Write if op.token.is_none() => Some(Why::NoToken),
+        Function::Write if value_of(op).is_none() => Some(Why::NoValue),
+        Function::Write => twice.then_some(Why::ValueTwice),
+        _ => Some(Why::OtherFunction),
+    }
+}

@@ -1,0 +1,274 @@
+//! The judge of a stream against the judge of the whole, on small recordings of a simulated system from fixed seeds.
+//!
+//! After every line the stream says what a judgement of the lines up to there says: verdict, findings, counts and
+//! statistics. With next to no memory it still gives the same verdict at the end.
+//!
+//! `FENCEPOST_RECORDINGS` says how many recordings are made; unset, a part that a CI can afford.
+
+mod simulated;
+
+use std::collections::BTreeSet;
+
+use fencepost_checker::finding::{Finding, Severity};
+use fencepost_checker::history::jsonl::Reader;
+use fencepost_checker::history::{History, Line};
+use fencepost_checker::online::{Limits, Online, RULES};
+use fencepost_checker::verdict::{Judgement, Overlap, Verdict};
+use fencepost_checker::{Model, judge};
+use simulated::{LIES, Make, recording};
+
+/// How many recordings, where nothing else is asked for.
+fn recordings(usual: u64) -> u64 {
+    std::env::var("FENCEPOST_RECORDINGS").map_or(usual, |text| text.parse().expect("a number"))
+}
+
+/// Any system, telling the truth or not.
+fn any(seed: u64) -> Make {
+    Make {
+        lie: (!seed.is_multiple_of(8)).then(|| LIES[(seed % 7) as usize]),
+        raising: seed % 3 == 1,
+        by_lock: seed % 5 == 2,
+        unnamed: seed % 11 == 3,
+        odd: seed % 4 == 1,
+        steps: 25 + (seed % 6) as usize * 15,
+        ..Make::plain()
+    }
+}
+
+fn lines_of(text: &[String]) -> Vec<Line> {
+    let bytes = text.join("\n");
+    let mut reader = Reader::new(bytes.as_bytes());
+    std::iter::from_fn(|| reader.next_line().expect("well-formed"))
+        .map(|(_, line)| line)
+        .collect()
+}
+
+fn whole(text: &[String], model: Model) -> Judgement {
+    let history = History::read(text.join("\n").as_bytes()).expect("well-formed");
+    judge(&history, model)
+}
+
+/// All that must be equal, in an order of its own: the findings that both judge by, and the statistics.
+fn essence(judgement: &Judgement) -> (Vec<String>, String) {
+    let mut findings: Vec<String> = judgement
+        .findings
+        .iter()
+        .filter(|f| RULES.contains(&f.finding.as_str()) && f.finding != "not-linearizable")
+        .map(|f| {
+            format!(
+                "{} {:?} {:?} {:?} {}",
+                f.finding, f.severity, f.lock, f.key, f.count
+            )
+        })
+        .collect();
+    findings.sort();
+    let mut stats = judgement.stats.clone();
+    stats.overlap = Overlap::default();
+    (findings, format!("{stats:?} {:?}", judgement.coverage))
+}
+
+/// Why two judgements do not fit each other, if so.
+fn difference(streamed: &Judgement, whole: &Judgement) -> Option<String> {
+    if essence(streamed) != essence(whole) {
+        return Some(format!("{:#?}\n{:#?}", essence(streamed), essence(whole)));
+    }
+    let broken = |judgement: &Judgement| -> BTreeSet<Option<String>> {
+        let findings = judgement.findings.iter();
+        findings
+            .filter(|f| f.finding == "not-linearizable")
+            .map(|f| f.key.clone())
+            .collect()
+    };
+    // Another finding may explain a key to the whole that only the whole knows.
+    let named: BTreeSet<Option<String>> = whole
+        .findings
+        .iter()
+        .filter(|f| f.severity == Severity::Violation && !RULES.contains(&f.finding.as_str()))
+        .map(|f| f.key.clone())
+        .collect();
+    let (here, there) = (broken(streamed), broken(whole));
+    if !here.is_superset(&there) || here.difference(&there).any(|key| !named.contains(key)) {
+        return Some(format!("not linearizable: {here:?} but {there:?}"));
+    }
+    let invalid = |judgement: &Judgement| judgement.verdict == Verdict::Invalid;
+    let only_of_the_whole = whole
+        .findings
+        .iter()
+        .filter(|f| f.severity == Severity::Violation)
+        .all(|f| !RULES.contains(&f.finding.as_str()));
+    let fits = if invalid(whole) {
+        invalid(streamed) || only_of_the_whole
+    } else {
+        streamed.verdict == whole.verdict
+    };
+    (!fits).then(|| format!("{:?} but {:?}", streamed.verdict, whole.verdict))
+}
+
+#[test]
+fn after_every_line_a_stream_is_judged_as_the_file_up_to_there() {
+    let (mut compared, mut invalid, mut missed) = (0_u64, 0_u64, 0_u64);
+    let (mut same, mut findings) = (0_u64, 0_u64);
+    for seed in 0..recordings(1500) {
+        let make = any(seed);
+        let text = recording(seed, &make);
+        let model = if seed % 9 == 4 {
+            Model::FencedRegister
+        } else {
+            Model::Fencing
+        };
+        let limits = Limits {
+            every: (seed % 3) as usize * 8,
+            ..Limits::default()
+        };
+        let mut online = Online::new(model, limits);
+        for (at, line) in lines_of(&text).into_iter().enumerate() {
+            online.push(at + 1, line).expect("well-formed");
+            let (streamed, expected) = (online.so_far(), whole(&text[..=at], model));
+            if let Some(difference) = difference(&streamed, &expected) {
+                panic!(
+                    "seed {seed} {make:?} {model} after {} lines: {difference}\nstreamed {:#?}\nwhole {:#?}\n{}",
+                    at + 1,
+                    streamed.findings,
+                    expected.findings,
+                    text[..=at].join("\n")
+                );
+            }
+            compared += 1;
+            invalid += u64::from(expected.verdict == Verdict::Invalid);
+            missed += u64::from(
+                expected.verdict == Verdict::Invalid && streamed.verdict != Verdict::Invalid,
+            );
+            let shared = |f: &&Finding| RULES.contains(&f.finding.as_str());
+            for finding in expected.findings.iter().filter(shared) {
+                findings += 1;
+                same += u64::from(streamed.findings.iter().any(|f| {
+                    f.finding == finding.finding
+                        && f.lock == finding.lock
+                        && f.key == finding.key
+                        && f.events == finding.events
+                }));
+            }
+        }
+    }
+    println!(
+        "{compared} prefixes, {invalid} invalid, {missed} of them by rules of the whole alone"
+    );
+    println!("{same} of {findings} witnesses are the same");
+    assert!(missed * 20 < invalid, "{missed} of {invalid} are missed");
+    assert!(invalid * 5 > compared, "{invalid} of {compared} invalid");
+    assert!(
+        same * 10 > findings * 9,
+        "{same} of {findings} witnesses are the same"
+    );
+}
+
+/// Next to no memory, drawn anew for each recording; patience stays, so that nothing is decided too early.
+fn tight(seed: u64) -> Limits {
+    Limits {
+        patience: 1 << 12,
+        values: (seed % 3) as usize,
+        tokens: 1 << 10,
+        every: (seed % 2) as usize * 5,
+    }
+}
+
+#[test]
+fn with_next_to_no_memory_for_values_every_violation_is_found_at_the_same_line() {
+    let (mut invalid, mut total) = (0_u64, 0_u64);
+    for seed in 0..recordings(1500) {
+        let make = Make {
+            odd: false,
+            ..any(seed)
+        };
+        let text = recording(seed, &make);
+        let mut online = Online::new(Model::Fencing, tight(seed));
+        for (at, line) in lines_of(&text).into_iter().enumerate() {
+            online.push(at + 1, line).expect("well-formed");
+            let (streamed, expected) = (online.so_far(), whole(&text[..=at], Model::Fencing));
+            let only_of_the_whole = expected
+                .findings
+                .iter()
+                .filter(|f| f.severity == Severity::Violation)
+                .all(|f| !RULES.contains(&f.finding.as_str()));
+            assert!(
+                streamed.verdict == expected.verdict || only_of_the_whole,
+                "seed {seed} {make:?} after {} lines\nstreamed {:#?}\nwhole {:#?}\n{}",
+                at + 1,
+                streamed.findings,
+                expected.findings,
+                text[..=at].join("\n")
+            );
+            total += 1;
+            invalid += u64::from(expected.verdict == Verdict::Invalid);
+        }
+    }
+    assert!(invalid * 8 > total, "{invalid} of {total} invalid");
+}
+
+#[test]
+fn with_next_to_no_patience_an_honest_system_is_not_blamed() {
+    for seed in 0..recordings(4000) {
+        // Writes without a token are a fault of their own.
+        let make = Make {
+            lie: None,
+            odd: false,
+            ..any(seed)
+        };
+        let text = recording(seed, &make);
+        let mut online = Online::new(
+            Model::Fencing,
+            Limits {
+                patience: (seed % 40) as usize,
+                values: (seed % 5) as usize,
+                tokens: 1 + (seed % 4) as usize,
+                every: (seed % 3) as usize,
+            },
+        );
+        for (at, line) in lines_of(&text).into_iter().enumerate() {
+            online.push(at + 1, line).expect("well-formed");
+        }
+        let judgement = online.finish().expect("well-formed");
+        assert_ne!(
+            judgement.verdict,
+            Verdict::Invalid,
+            "seed {seed} {make:?}: {:#?}\n{}",
+            judgement.findings,
+            text.join("\n")
+        );
+    }
+}
+
+/// Lines without an index: equal times are concurrent, and stand in the file in any order.
+#[test]
+fn lines_without_an_index_are_judged_by_time() {
+    for seed in 0..recordings(600) {
+        let text: Vec<String> = recording(seed, &any(seed))
+            .iter()
+            .map(|line| {
+                let mut line: serde_json::Value = serde_json::from_str(line).expect("a line");
+                if let Some(fields) = line.as_object_mut() {
+                    fields.remove("index");
+                    if let Some(time) = fields.get("time").and_then(serde_json::Value::as_u64) {
+                        fields.insert("time".to_owned(), (time / 4_000_000).into());
+                    }
+                }
+                line.to_string()
+            })
+            .collect();
+        let mut online = Online::new(Model::Fencing, Limits::default());
+        for (at, line) in lines_of(&text).into_iter().enumerate() {
+            online.push(at + 1, line).expect("well-formed");
+        }
+        let streamed = online.finish().expect("well-formed");
+        let difference = difference(&streamed, &whole(&text, Model::Fencing));
+        assert_eq!(difference, None, "seed {seed}\n{}", text.join("\n"));
+    }
+}
+
+#[test]
+fn every_rule_of_the_stream_is_one_of_the_whole() {
+    for rule in RULES {
+        let known = fencepost_checker::fencing::FINDINGS.iter();
+        assert!(known.into_iter().any(|info| info.name == *rule), "{rule}");
+    }
+}

@@ -1,0 +1,129 @@
+//! Judges a run while it is recorded, for `--fail-fast`.
+//!
+//! A thread of its own is handed every line after it was written, and asks the judge of streams now and then what is
+//! proven. What is proven then is proven by the saved file too, which is what the run is judged by at its end.
+
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use fencepost_checker::Model;
+use fencepost_checker::history::Line;
+use fencepost_checker::online::{Limits, Online};
+use fencepost_checker::verdict::Verdict;
+use tokio::sync::watch;
+
+use crate::error::HarnessError;
+
+/// How often it is asked what is proven, at the most.
+const ASK_EVERY: Duration = Duration::from_millis(100);
+
+/// Where the recorder sends what it has written.
+pub type Lines = mpsc::Sender<Line>;
+
+/// The thread that judges; it ends when the recorder does.
+#[derive(Debug)]
+pub struct Watch {
+    proven: watch::Receiver<bool>,
+    _thread: JoinHandle<()>,
+}
+
+impl Watch {
+    /// Begins to judge what is sent.
+    ///
+    /// # Errors
+    /// When the thread cannot be started.
+    pub fn start() -> Result<(Self, Lines), HarnessError> {
+        let (lines, inbox) = mpsc::channel();
+        let (found, proven) = watch::channel(false);
+        let thread = std::thread::Builder::new()
+            .name("watch".to_owned())
+            .spawn(move || {
+                if judge(&inbox) {
+                    let _ = found.send(true);
+                }
+                // What comes after is taken and dropped, so that the recorder keeps nothing for this.
+                while inbox.recv().is_ok() {}
+            })
+            .map_err(|source| HarnessError::System {
+                what: "start the thread that judges while the run goes on",
+                source,
+            })?;
+        let watch = Self {
+            proven,
+            _thread: thread,
+        };
+        Ok((watch, lines))
+    }
+
+    /// Waits until a violation is proven; for ever if none is.
+    pub async fn violation(&self) {
+        let mut proven = self.proven.clone();
+        if proven.wait_for(|&proven| proven).await.is_err() {
+            std::future::pending().await
+        }
+    }
+}
+
+/// Whether a violation is proven before the lines end.
+fn judge(inbox: &mpsc::Receiver<Line>) -> bool {
+    // A window is copied whenever it is asked, so it is kept small.
+    let limits = Limits {
+        values: 1 << 12,
+        tokens: 1 << 12,
+        ..Limits::default()
+    };
+    let mut online = Online::new(Model::Fencing, limits);
+    let (mut number, mut new, mut asked) = (0, false, Instant::now());
+    loop {
+        match inbox.recv_timeout(ASK_EVERY) {
+            Ok(line) => {
+                number += 1;
+                new = true;
+                // The recorder's own lines fit each other; if they did not, the saved file would tell.
+                if online.push(number, line).is_err() {
+                    return false;
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return false,
+        }
+        if new && asked.elapsed() >= ASK_EVERY {
+            if online.so_far().verdict == Verdict::Invalid {
+                return true;
+            }
+            (new, asked) = (false, Instant::now());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fencepost_checker::history::jsonl;
+
+    use super::*;
+
+    const WRITES: &[u8] = br#"
+{"index":0,"time":0,"process":1,"client":"c1","type":"invoke","f":"write","key":"k","token":2,"value":"a"}
+{"index":1,"time":1,"process":1,"client":"c1","type":"ok","f":"write"}
+{"index":2,"time":2,"process":2,"client":"c2","type":"invoke","f":"write","key":"k","token":1,"value":"b"}
+{"index":3,"time":3,"process":2,"client":"c2","type":"ok","f":"write"}
+"#;
+
+    #[tokio::test]
+    async fn a_violation_is_told_while_lines_still_come() {
+        let (watch, lines) = Watch::start().expect("a thread");
+        let parsed = jsonl::parse(WRITES).expect("well-formed").lines;
+        for line in parsed.iter().take(3) {
+            lines.send(line.clone()).expect("it listens");
+        }
+        let early = tokio::time::timeout(3 * ASK_EVERY, watch.violation()).await;
+        assert!(early.is_err(), "nothing is proven by an open write");
+        lines.send(parsed[3].clone()).expect("it listens");
+        watch.violation().await;
+        assert!(
+            lines.send(parsed[3].clone()).is_ok(),
+            "it still takes lines"
+        );
+    }
+}
