@@ -189,6 +189,10 @@ pub enum Format {
     Auto,
     /// One JSON object a line, as `fencepost run` writes it.
     Jsonl,
+    /// Jepsen's history.edn: one map a line, or all in one list or vector.
+    Edn,
+    /// Jepsen's log: `INFO  jepsen.util - PROCESS :TYPE :F VALUE` among other lines.
+    JepsenLog,
 }
 
 /// `fencepost heal`

@@ -4,11 +4,10 @@
 //! what was accepted and what refused. Judges nothing.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
 
-use serde_json::Value;
+use hashbrown::{HashMap, HashSet};
 
-use crate::history::{Function, History, MarkScope, Name, Operation, Outcome, Token};
+use crate::history::{Datum, Function, History, MarkScope, Name, Operation, Outcome, Token};
 
 /// An invocation or a return, as a place to stand at while going through the history in order.
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +52,7 @@ pub(crate) struct Case<'a> {
     key_locks: HashMap<Name, Voice>,
     acquired: HashSet<Name>,
     grants: HashMap<(Name, Token), Vec<usize>>,
-    written: HashMap<(Option<Name>, &'a Value), Written>,
+    written: HashMap<(Option<Name>, Datum), Written>,
     first_reads: HashMap<usize, usize>,
 }
 
@@ -99,7 +98,7 @@ impl<'a> Case<'a> {
     }
 
     fn note_written(&mut self, op: usize, operation: &'a Operation) {
-        if let Some(value) = operation.value.as_ref().filter(|value| !value.is_null()) {
+        if let Some(value) = operation.value.filter(|value| !value.is_null()) {
             self.written
                 .entry((operation.key, value))
                 .and_modify(|written| written.second = written.second.or(Some(op)))
@@ -201,7 +200,7 @@ impl<'a> Case<'a> {
         if read.function != Function::Read || read.outcome != Outcome::Ok {
             return None;
         }
-        let written = self.written.get(&(read.key, read.value.as_ref()?))?;
+        let written = self.written.get(&(read.key, read.value?))?;
         let returned = read.returned()?.index;
         let before = |write: usize| self.operation(write).invoked.index < returned;
         (before(written.first) && !written.second.is_some_and(before)).then_some(written.first)

@@ -185,7 +185,7 @@ fn check_before(case: &Case<'_>, ops: &[usize], until: u64, marks: Marks) -> Opt
 
 /// The operation as it stands in the file up to `until`: an answer that comes later is not known yet.
 fn as_of(operation: &Operation, until: u64) -> Operation {
-    let mut seen = operation.clone();
+    let mut seen = *operation;
     if seen.completed.is_some_and(|at| at.index >= until) {
         seen.completed = None;
         seen.outcome = Outcome::Unknown;

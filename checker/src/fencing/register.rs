@@ -7,12 +7,12 @@
 //! Here operations are sorted into clusters, dormant writes and refusals; a read that fits no write ends it at once.
 //! What must hold among them is in `epochs.rs`.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 
-use serde_json::Value;
+use hashbrown::{HashMap, HashSet};
 
 use super::epochs::{Cluster, Epochs};
-use crate::history::{Function, Name, Operation, Outcome, Token};
+use crate::history::{Datum, Function, Name, Operation, Outcome, Token};
 
 /// One key's operations, as positions in the history, and what marks a refusal.
 #[derive(Clone, Copy, Debug)]
@@ -90,12 +90,12 @@ pub(crate) struct Violation {
 
 /// The first operation that puts a key outside of what [`Register::check`] decides, and why.
 pub(crate) fn outside(operations: &[Operation], ops: &[usize]) -> Option<(usize, Outside)> {
-    let mut values: HashSet<&Value> = HashSet::new();
+    let mut values: HashSet<Datum> = HashSet::new();
     ops.iter()
         .find_map(|&op| Some((op, why_outside(&operations[op], &mut values)?)))
 }
 
-fn why_outside<'a>(operation: &'a Operation, values: &mut HashSet<&'a Value>) -> Option<Outside> {
+fn why_outside(operation: &Operation, values: &mut HashSet<Datum>) -> Option<Outside> {
     match operation.function {
         Function::Read => return None,
         Function::Write => {}
@@ -104,8 +104,8 @@ fn why_outside<'a>(operation: &'a Operation, values: &mut HashSet<&'a Value>) ->
     if operation.token.is_none() {
         return Some(Outside::NoToken);
     }
-    match &operation.value {
-        None | Some(Value::Null) => Some(Outside::NoValue),
+    match operation.value {
+        None | Some(Datum::NULL) => Some(Outside::NoValue),
         Some(value) => (!values.insert(value)).then_some(Outside::ValueTwice),
     }
 }
@@ -160,20 +160,20 @@ impl Register<'_> {
             .map(|&(op, _)| of(op))
             .chain([initial])
             .collect();
-        let by_value: HashMap<&Value, usize> = writes
+        let by_value: HashMap<Datum, usize> = writes
             .iter()
-            .filter_map(|&(op, write)| Some((write.value.as_ref()?, op)))
+            .filter_map(|&(op, write)| Some((write.value?, op)))
             .collect();
         for &op in ops {
             let read = &self.operations[op];
             let (Function::Read, Outcome::Ok, Some(value)) =
-                (read.function, read.outcome, &read.value)
+                (read.function, read.outcome, read.value)
             else {
                 continue;
             };
             let (write, new) = match value {
-                Value::Null => initial,
-                value => of(self.written(op, by_value.get(value).copied())?),
+                Datum::NULL => initial,
+                value => of(self.written(op, by_value.get(&value).copied())?),
             };
             let token = write.map_or(Some(Token::ZERO), |write| self.operations[write].token);
             let fits = match self.marks {

@@ -1,9 +1,9 @@
 //! `fencepost check`: judges recorded histories.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Cursor, ErrorKind, Read};
 
-use fencepost_checker::history::{History, HistoryError};
+use fencepost_checker::history::{self, History, HistoryError, Intake, ReadError};
 use fencepost_checker::models::MODELS;
 use fencepost_checker::verdict::Judgement;
 use fencepost_checker::{Model, judge};
@@ -14,11 +14,14 @@ use crate::machine;
 use crate::report;
 use crate::terminal::{complain, print, say};
 
-/// The largest file that is read, in bytes: the whole of it is held in memory.
+/// The largest file that is read, in bytes.
 const LARGEST: u64 = 16 << 30;
 
-/// How much is looked at before the rest is read.
-const FIRST_BLOCK: u64 = 1 << 16;
+/// How much is looked at before the rest is read, and how much of a pipe is read at a time.
+const FIRST_BLOCK: usize = 1 << 16;
+
+/// So many bytes of a pipe show the format.
+const ENOUGH: usize = 1 << 12;
 
 /// Judges each file in order; the worst of them is the exit status. One that cannot be read does not stop the others.
 ///
@@ -73,44 +76,94 @@ enum Unreadable {
 }
 
 fn read(file: &str, format: Format) -> Result<History, Unreadable> {
-    let bytes = if file == "-" {
-        read_all(std::io::stdin().lock(), format)
-    } else {
-        let opened = File::open(file).map_err(|error| Unreadable::Io(error.to_string()));
-        opened.and_then(|file| read_all(file, format))
+    if file == "-" {
+        return read_as_it_comes(std::io::stdin().lock(), format);
+    }
+    let mut opened = File::open(file)?;
+    let length = opened.metadata()?.len();
+    if length > LARGEST {
+        return Err(too_large());
+    }
+    let mut beginning = Vec::new();
+    (&mut opened)
+        .take(FIRST_BLOCK as u64)
+        .read_to_end(&mut beginning)?;
+    let format = recognise(format, &beginning)?;
+    let whole = Cursor::new(beginning).chain(opened);
+    match History::read_stream_as(whole, format) {
+        Ok(history) => Ok(history),
+        Err(ReadError::Io(error)) => Err(error.into()),
+        Err(ReadError::History(error)) => Err(Unreadable::History(error)),
+    }
+}
+
+/// From a pipe: each block is read as it arrives, so that what is wrong is told before the writer has ended.
+fn read_as_it_comes(mut pipe: impl Read, format: Format) -> Result<History, Unreadable> {
+    let mut beginning = Vec::new();
+    let mut block = vec![0; FIRST_BLOCK];
+    let mut intake: Option<Intake> = None;
+    let mut total = 0;
+    loop {
+        let length = match pipe.read(&mut block) {
+            Ok(length) => length,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error.into()),
+        };
+        total += length as u64;
+        if total > LARGEST {
+            return Err(too_large());
+        }
+        let new = &block[..length];
+        match &mut intake {
+            Some(intake) if length > 0 => intake.push(new)?,
+            Some(_) => break,
+            None => {
+                beginning.extend_from_slice(new);
+                // A format shows within the first lines, however few bytes came with the first block.
+                if length == 0 || beginning.len() >= ENOUGH {
+                    let format = recognise(format, &beginning)?;
+                    intake.insert(Intake::new(format)).push(&beginning)?;
+                    if length == 0 {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+    match intake {
+        Some(intake) => Ok(intake.finish()?),
+        None => Ok(History::default()),
+    }
+}
+
+fn too_large() -> Unreadable {
+    Unreadable::Io(format!("larger than {} GiB: split it", LARGEST >> 30))
+}
+
+fn recognise(format: Format, beginning: &[u8]) -> Result<history::Format, Unreadable> {
+    let known = match format {
+        Format::Auto => history::Format::recognise(beginning),
+        Format::Jsonl => Some(history::Format::Jsonl),
+        Format::Edn => Some(history::Format::Edn),
+        Format::JepsenLog => Some(history::Format::JepsenLog),
     };
-    History::read(&bytes?).map_err(Unreadable::History)
+    known.ok_or_else(|| {
+        let message = "no format that is known: one JSON object a line, as `fencepost run` writes it, Jepsen's history.edn \
+                       or Jepsen's log is right";
+        Unreadable::Io(message.to_owned())
+    })
 }
 
-/// All of a file, if its first block looks right: so that what is no history is not read to its end.
-fn read_all(file: impl Read, format: Format) -> Result<Vec<u8>, Unreadable> {
-    let io = |error: std::io::Error| Unreadable::Io(error.to_string());
-    let mut bytes = Vec::new();
-    let mut file = file.take(LARGEST);
-    (&mut file)
-        .take(FIRST_BLOCK)
-        .read_to_end(&mut bytes)
-        .map_err(io)?;
-    if format == Format::Auto && !looks_like_jsonl(&bytes) {
-        let message = "no format that is known: one JSON object a line, as `fencepost run` writes it, is right";
-        return Err(Unreadable::Io(message.to_owned()));
+impl From<std::io::Error> for Unreadable {
+    fn from(error: std::io::Error) -> Self {
+        Self::Io(error.to_string())
     }
-    file.read_to_end(&mut bytes).map_err(io)?;
-    if bytes.len() as u64 >= LARGEST {
-        return Err(Unreadable::Io(format!(
-            "larger than {} GiB: split it",
-            LARGEST >> 30
-        )));
-    }
-    Ok(bytes)
 }
 
-/// The first thing in it is an object, or there is nothing.
-fn looks_like_jsonl(bytes: &[u8]) -> bool {
-    let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    text.iter()
-        .find(|byte| !byte.is_ascii_whitespace())
-        .is_none_or(|&first| first == b'{')
+impl From<HistoryError> for Unreadable {
+    fn from(error: HistoryError) -> Self {
+        Self::History(error)
+    }
 }
 
 fn print_json(file: &str, history: &History, judgement: &Judgement) {
