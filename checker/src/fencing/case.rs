@@ -5,19 +5,13 @@
 
 use std::borrow::Cow;
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
+
+use super::by_name::ByName;
+use super::moments::Moments;
 
 use crate::history::{Datum, Function, History, MarkScope, Name, Operation, Outcome, Token};
-
-/// An invocation or a return, as a place to stand at while going through the history in order.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Moment {
-    /// The operation's position in [`History::operations`].
-    pub op: usize,
-    /// Whether it returns here; else it is invoked.
-    pub returns: bool,
-    index: u64,
-}
 
 /// What shares one high water, or one issuer's counter.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -29,8 +23,56 @@ pub(crate) enum Scope {
 /// The first two writes of one value of one key, in order of invocation.
 #[derive(Clone, Copy, Debug)]
 struct Written {
-    first: usize,
-    second: Option<usize>,
+    key: Option<Name>,
+    first: u32,
+    second: u32,
+}
+
+/// What stands for no operation.
+const NOBODY: u32 = u32::MAX;
+
+/// Who wrote which value.
+#[derive(Debug, Default)]
+struct Writings {
+    /// By value, for the first key that it is written to.
+    main: Vec<Option<Written>>,
+    /// For the other keys.
+    rest: HashMap<(Option<Name>, Datum), Written>,
+}
+
+impl Writings {
+    fn note(&mut self, op: u32, key: Option<Name>, value: Datum) {
+        let new = Written {
+            key,
+            first: op,
+            second: NOBODY,
+        };
+        let written = match &mut self.main[value.position()] {
+            none @ None => {
+                *none = Some(new);
+                return;
+            }
+            Some(written) if written.key == key => written,
+            Some(_) => match self.rest.entry((key, value)) {
+                Entry::Occupied(written) => written.into_mut(),
+                Entry::Vacant(vacant) => {
+                    vacant.insert(new);
+                    return;
+                }
+            },
+        };
+        if written.second == NOBODY {
+            written.second = op;
+        }
+    }
+
+    fn of(&self, key: Option<Name>, value: Datum) -> Option<&Written> {
+        match self.main.get(value.position())? {
+            Some(written) if written.key == key => Some(written),
+            Some(_) => self.rest.get(&(key, value)),
+            None => None,
+        }
+    }
 }
 
 /// What the operations on a key say about the lock that guards it.
@@ -46,66 +88,73 @@ struct Voice {
 pub(crate) struct Case<'a> {
     pub history: &'a History,
     /// Every invocation and every return, by index. An unknown outcome never returns.
-    pub moments: Vec<Moment>,
+    pub moments: Moments,
     pub mark_scope: MarkScope,
     stale_token: Option<Name>,
-    key_locks: HashMap<Name, Voice>,
-    acquired: HashSet<Name>,
+    key_locks: ByName<Voice>,
+    acquired: ByName<()>,
     grants: HashMap<(Name, Token), Vec<usize>>,
-    written: HashMap<(Option<Name>, Datum), Written>,
-    first_reads: HashMap<usize, usize>,
+    written: Writings,
+    /// For each operation the first read that returned its value.
+    first_reads: Vec<u32>,
 }
 
 impl<'a> Case<'a> {
-    pub fn new(history: &'a History) -> Self {
-        let mut case = Self {
+    /// For the register model alone, which asks neither for moments nor for grants.
+    pub fn of_registers(history: &'a History) -> Self {
+        let header = history.header.as_ref();
+        Self {
             history,
-            moments: moments(&history.operations),
-            mark_scope: history
-                .header
-                .as_ref()
-                .map(|header| header.mark_scope)
-                .unwrap_or_default(),
+            moments: Moments::default(),
+            mark_scope: header.map(|header| header.mark_scope).unwrap_or_default(),
             stale_token: history.names.find("stale-token"),
             key_locks: key_locks(history),
-            acquired: HashSet::new(),
+            acquired: ByName::default(),
             grants: HashMap::new(),
-            written: HashMap::new(),
-            first_reads: HashMap::new(),
+            written: Writings::default(),
+            first_reads: Vec::new(),
+        }
+    }
+
+    pub fn new(history: &'a History) -> Self {
+        let operations = &history.operations;
+        let mut case = Self {
+            moments: Moments::of(operations),
+            first_reads: vec![NOBODY; operations.len()],
+            ..Self::of_registers(history)
         };
-        for (op, operation) in history.operations.iter().enumerate() {
+        case.written.main = vec![None; history.values.count()];
+        for (op, operation) in operations.iter().enumerate() {
             match operation.function {
                 Function::Acquire => case.note_acquire(op, operation),
-                Function::Write => case.note_written(op, operation),
+                Function::Write => {
+                    if let Some(value) = operation.value.filter(|value| !value.is_null()) {
+                        // There are fewer than 2^31 operations, or there were no moments.
+                        case.written.note(op as u32, operation.key, value);
+                    }
+                }
                 _ => {}
             }
         }
-        for (op, operation) in history.operations.iter().enumerate() {
+        for (op, operation) in operations.iter().enumerate() {
             if let Some(write) = case.write_seen_by(operation) {
-                case.first_reads.entry(write).or_insert(op);
+                let first = &mut case.first_reads[write];
+                if *first == NOBODY {
+                    *first = op as u32;
+                }
             }
         }
         case
     }
 
     fn note_acquire(&mut self, op: usize, operation: &Operation) {
-        self.acquired.extend(operation.lock);
+        if operation.lock.is_some() {
+            self.acquired.or_default(operation.lock);
+        }
         if let (Some(lock), Some(token), true) =
             (operation.lock, operation.token, Self::is_grant(operation))
         {
             self.grants.entry((lock, token)).or_default().push(op);
-        }
-    }
-
-    fn note_written(&mut self, op: usize, operation: &'a Operation) {
-        if let Some(value) = operation.value.filter(|value| !value.is_null()) {
-            self.written
-                .entry((operation.key, value))
-                .and_modify(|written| written.second = written.second.or(Some(op)))
-                .or_insert(Written {
-                    first: op,
-                    second: None,
-                });
         }
     }
 
@@ -120,7 +169,7 @@ impl<'a> Case<'a> {
     /// The lock that an operation names, or that guards its key as far as the file tells up to there.
     pub fn lock(&self, operation: &Operation) -> Option<Name> {
         let guards = || {
-            let voice = self.key_locks.get(&operation.key?)?;
+            let voice = self.key_locks.get(Some(operation.key?))?;
             (operation.invoked.index < voice.until).then_some(voice.lock)
         };
         operation.lock.or_else(guards)
@@ -128,7 +177,7 @@ impl<'a> Case<'a> {
 
     /// The lock that the header, else the first operation that names one, puts before a key.
     pub fn first_lock(&self, key: Option<Name>) -> Option<Name> {
-        self.key_locks.get(&key?).map(|voice| voice.lock)
+        self.key_locks.get(Some(key?)).map(|voice| voice.lock)
     }
 
     /// What shares a high water with this operation.
@@ -141,7 +190,7 @@ impl<'a> Case<'a> {
 
     /// The file shows acquires of this lock, so a missing grant means something.
     pub fn is_acquired(&self, lock: Name) -> bool {
-        self.acquired.contains(&lock)
+        self.acquired.get(Some(lock)).is_some()
     }
 
     /// A write that the fence did or should have looked at: it presents a token.
@@ -166,7 +215,7 @@ impl<'a> Case<'a> {
         Self::is_fenced_write(operation)
             && match operation.outcome {
                 Outcome::Ok => true,
-                Outcome::Unknown => self.first_reads.contains_key(&op),
+                Outcome::Unknown => self.first_read_of(op).is_some(),
                 Outcome::Failed => false,
             }
     }
@@ -200,10 +249,11 @@ impl<'a> Case<'a> {
         if read.function != Function::Read || read.outcome != Outcome::Ok {
             return None;
         }
-        let written = self.written.get(&(read.key, read.value?))?;
+        let written = self.written.of(read.key, read.value?)?;
         let returned = read.returned()?.index;
-        let before = |write: usize| self.operation(write).invoked.index < returned;
-        (before(written.first) && !written.second.is_some_and(before)).then_some(written.first)
+        let before =
+            |write: u32| write != NOBODY && self.operation(write as usize).invoked.index < returned;
+        (before(written.first) && !before(written.second)).then_some(written.first as usize)
     }
 
     /// All grants of one token of one lock, in order of invocation.
@@ -219,38 +269,21 @@ impl<'a> Case<'a> {
 
     /// The first read that returned this write's value.
     pub fn first_read_of(&self, write: usize) -> Option<usize> {
-        self.first_reads.get(&write).copied()
+        let first = self.first_reads.get(write).copied();
+        first
+            .filter(|&read| read != NOBODY)
+            .map(|read| read as usize)
     }
-}
-
-fn moments(operations: &[Operation]) -> Vec<Moment> {
-    let mut moments = Vec::with_capacity(operations.len() * 2);
-    for (op, operation) in operations.iter().enumerate() {
-        moments.push(Moment {
-            op,
-            returns: false,
-            index: operation.invoked.index,
-        });
-        if let Some(returned) = operation.returned() {
-            moments.push(Moment {
-                op,
-                returns: true,
-                index: returned.index,
-            });
-        }
-    }
-    moments.sort_unstable_by_key(|moment| (moment.index, moment.returns, moment.op));
-    moments
 }
 
 /// Which lock guards a key: as the header says, else as the operations on it say, for as long as they do so with one
 /// voice.
-fn key_locks(history: &History) -> HashMap<Name, Voice> {
-    let mut locks: HashMap<Name, Voice> = HashMap::new();
+fn key_locks(history: &History) -> ByName<Voice> {
+    let mut locks: ByName<Voice> = ByName::default();
     for operation in &history.operations {
         if let (Some(key), Some(lock)) = (operation.key, operation.lock) {
             let until = u64::MAX;
-            let known = locks.entry(key).or_insert(Voice { lock, until });
+            let known = locks.of(Some(key), || Voice { lock, until });
             if known.lock != lock {
                 known.until = known.until.min(operation.invoked.index);
             }
@@ -262,7 +295,9 @@ fn key_locks(history: &History) -> HashMap<Name, Voice> {
         };
         let until = u64::MAX;
         let keys = header.keys.iter().filter_map(|key| history.names.find(key));
-        locks.extend(keys.map(|key| (key, Voice { lock, until })));
+        for key in keys {
+            *locks.of(Some(key), || Voice { lock, until }) = Voice { lock, until };
+        }
     }
     locks
 }

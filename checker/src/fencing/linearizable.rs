@@ -17,8 +17,9 @@
 //! Under the fencing rules this speaks only about keys that no other finding explains. Which keys were not judged
 //! exactly to the end is said.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
+use super::by_name::ByName;
 use super::case::Case;
 use super::certain::certain_violation;
 use super::raises::{Raised, raised_keys};
@@ -39,8 +40,6 @@ pub(crate) struct Exact {
     pub not_judged: Vec<String>,
 }
 
-type Keys = BTreeMap<Option<Name>, Vec<usize>>;
-
 /// For the fencing rules. `explained` are the keys that another finding is about.
 pub(crate) fn broken_keys(
     case: &Case<'_>,
@@ -59,8 +58,8 @@ pub(crate) fn broken_registers(case: &Case<'_>) -> (Vec<Draft>, Exact) {
 }
 
 /// Operations by key. Those without a key are about one nameless object.
-fn keys(case: &Case<'_>) -> Keys {
-    let mut keys = Keys::new();
+fn keys(case: &Case<'_>) -> Vec<(Option<Name>, Vec<usize>)> {
+    let mut keys: ByName<Vec<usize>> = ByName::default();
     for (op, operation) in case.history.operations.iter().enumerate() {
         let on_object = match operation.function {
             Function::Acquire | Function::Renew | Function::Release => false,
@@ -68,10 +67,10 @@ fn keys(case: &Case<'_>) -> Keys {
             Function::Other(_) => operation.key.is_some(),
         };
         if on_object {
-            keys.entry(operation.key).or_default().push(op);
+            keys.or_default(operation.key).push(op);
         }
     }
-    keys
+    keys.into_sorted()
 }
 
 /// What ends the exact check of a key.

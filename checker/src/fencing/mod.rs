@@ -6,6 +6,8 @@
 //! | file | what it promises |
 //! |---|---|
 //! | `case.rs` | the words of the rules: accepted, refused, which lock, which write a read saw |
+//! | `moments.rs` | invocations and returns in order |
+//! | `by_name.rs`, `value_places.rs` | what is kept for each name, and for each value of a key |
 //! | `proof.rs` | proofs of a high water, and the writes that came after one |
 //! | `identity.rs` | when two operations are certainly of two holders |
 //! | `resource.rs` | `stale-write-accepted` |
@@ -21,6 +23,7 @@
 //! | `linearizable.rs` | `not-linearizable`: which keys the exact decision is for, and what it says |
 //! | `story.rs` | findings in plain words |
 
+mod by_name;
 mod case;
 mod certain;
 mod double_writer;
@@ -30,11 +33,13 @@ mod hot_retry;
 mod identity;
 mod issuer;
 mod linearizable;
+mod moments;
 mod proof;
 mod raises;
 mod register;
 mod resource;
 mod story;
+mod value_places;
 mod witness;
 
 use std::cmp::Reverse;

@@ -9,8 +9,9 @@
 //!   write 5              |------|          late
 //! ```
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
+use super::by_name::ByName;
 use super::case::{Case, Scope};
 use crate::history::{Function, Outcome, Token};
 
@@ -46,11 +47,12 @@ pub(crate) struct LateWrite {
 struct Mark {
     proven: Option<Proof>,
     presented: BTreeSet<Token>,
+    last_presented: Option<Token>,
 }
 
 /// All late writes, in the order of their invocations. O(n log n).
 pub(crate) fn late_writes(case: &Case<'_>) -> Vec<LateWrite> {
-    let mut marks: HashMap<Scope, Mark> = HashMap::new();
+    let mut marks: [ByName<Mark>; 2] = Default::default();
     let mut late = Vec::new();
     for moment in &case.moments {
         let operation = case.operation(moment.op);
@@ -58,7 +60,10 @@ pub(crate) fn late_writes(case: &Case<'_>) -> Vec<LateWrite> {
         if !fenced && operation.function != Function::Read {
             continue;
         }
-        let mark = marks.entry(case.scope(operation)).or_default();
+        let mark = match case.scope(operation) {
+            Scope::Lock(lock) => marks[0].or_default(Some(lock)),
+            Scope::Key(key) => marks[1].or_default(key),
+        };
         if moment.returns {
             mark.raise(proof_of(case, moment.op, mark));
         } else if let Some(token) = operation.token.filter(|_| fenced) {
@@ -68,7 +73,10 @@ pub(crate) fn late_writes(case: &Case<'_>) -> Vec<LateWrite> {
                     proof,
                 });
             }
-            mark.presented.insert(token);
+            // Most writes go on with the token of the one before.
+            if mark.last_presented.replace(token) != Some(token) {
+                mark.presented.insert(token);
+            }
         }
     }
     late

@@ -7,11 +7,8 @@
 //! Here operations are sorted into clusters, dormant writes and refusals; a read that fits no write ends it at once.
 //! What must hold among them is in `epochs.rs`.
 
-use std::collections::BTreeMap;
-
-use hashbrown::{HashMap, HashSet};
-
 use super::epochs::{Cluster, Epochs};
+use super::value_places::ValuePlaces;
 use crate::history::{Datum, Function, Name, Operation, Outcome, Token};
 
 /// One key's operations, as positions in the history, and what marks a refusal.
@@ -90,12 +87,22 @@ pub(crate) struct Violation {
 
 /// The first operation that puts a key outside of what [`Register::check`] decides, and why.
 pub(crate) fn outside(operations: &[Operation], ops: &[usize]) -> Option<(usize, Outside)> {
-    let mut values: HashSet<Datum> = HashSet::new();
+    let mut values = ValuePlaces::of(written(operations, ops));
     ops.iter()
         .find_map(|&op| Some((op, why_outside(&operations[op], &mut values)?)))
 }
 
-fn why_outside(operation: &Operation, values: &mut HashSet<Datum>) -> Option<Outside> {
+/// The values of writes, as often as they were written.
+fn written<'a>(
+    operations: &'a [Operation],
+    ops: &'a [usize],
+) -> impl Iterator<Item = Datum> + Clone + 'a {
+    let writes = ops.iter().map(|&op| &operations[op]);
+    let writes = writes.filter(|operation| operation.function == Function::Write);
+    writes.filter_map(|write| write.value)
+}
+
+fn why_outside(operation: &Operation, values: &mut ValuePlaces) -> Option<Outside> {
     match operation.function {
         Function::Read => return None,
         Function::Write => {}
@@ -106,8 +113,16 @@ fn why_outside(operation: &Operation, values: &mut HashSet<Datum>) -> Option<Out
     }
     match operation.value {
         None | Some(Datum::NULL) => Some(Outside::NoValue),
-        Some(value) => (!values.insert(value)).then_some(Outside::ValueTwice),
+        Some(value) => (!values.put(value, 0)).then_some(Outside::ValueTwice),
     }
+}
+
+/// A write with the reads of its value so far.
+#[derive(Clone, Copy, Debug)]
+struct Grown {
+    cluster: Cluster,
+    /// It was answered ok, or read.
+    happened: bool,
 }
 
 impl Register<'_> {
@@ -119,11 +134,24 @@ impl Register<'_> {
     /// Sorts operations into clusters, dormant writes and refusals; a read that fits no write ends it here.
     fn gather(&self, ops: &[usize]) -> Result<Epochs, Violation> {
         let mut epochs = Epochs::default();
-        let mut writes: Vec<(usize, &Operation)> = Vec::new();
+        // The initial value has no write, and stands first.
+        let mut clusters = vec![Grown {
+            cluster: Cluster::initial(),
+            happened: true,
+        }];
+        let mut writes: Vec<usize> = Vec::new();
+        let mut by_value = ValuePlaces::of(written(self.operations, ops));
         for &op in ops {
             let operation = &self.operations[op];
             if operation.function == Function::Write {
-                writes.push((op, operation));
+                writes.push(op);
+                if let Some(value) = operation.value {
+                    by_value.put(value, writes.len());
+                }
+                clusters.push(Grown {
+                    cluster: Cluster::of(op, operation),
+                    happened: operation.outcome == Outcome::Ok,
+                });
                 if self.is_refusal(operation) {
                     epochs.add_refusal(op, operation, self.marks)?;
                 }
@@ -131,39 +159,6 @@ impl Register<'_> {
                 epochs.add_report(op, operation);
             }
         }
-        let clusters = self.clusters(ops, &writes)?;
-        for (write, cluster) in &clusters {
-            let token = write.and_then(|write| self.operations[write].token);
-            epochs.add_cluster(token.unwrap_or(Token::ZERO), *cluster);
-        }
-        for (op, write) in writes {
-            let unread = write.outcome == Outcome::Unknown && !clusters.contains_key(&Some(op));
-            if let (true, Some(token)) = (unread, write.token) {
-                epochs.add_dormant(op, token, write);
-            }
-        }
-        Ok(epochs)
-    }
-
-    /// Every write that surely happened with the reads of its value; the initial value has no write.
-    fn clusters(
-        &self,
-        ops: &[usize],
-        writes: &[(usize, &Operation)],
-    ) -> Result<BTreeMap<Option<usize>, Cluster>, Violation> {
-        let of = |write: usize| (Some(write), Cluster::of(write, &self.operations[write]));
-        let initial = (None, Cluster::initial());
-        let acknowledged = writes
-            .iter()
-            .filter(|(_, write)| write.outcome == Outcome::Ok);
-        let mut clusters: BTreeMap<Option<usize>, Cluster> = acknowledged
-            .map(|&(op, _)| of(op))
-            .chain([initial])
-            .collect();
-        let by_value: HashMap<Datum, usize> = writes
-            .iter()
-            .filter_map(|&(op, write)| Some((write.value?, op)))
-            .collect();
         for &op in ops {
             let read = &self.operations[op];
             let (Function::Read, Outcome::Ok, Some(value)) =
@@ -171,24 +166,38 @@ impl Register<'_> {
             else {
                 continue;
             };
-            let (write, new) = match value {
-                Datum::NULL => initial,
-                value => of(self.written(op, by_value.get(&value).copied())?),
+            let (place, token) = if value.is_null() {
+                (0, Some(Token::ZERO))
+            } else {
+                let place = by_value.get(value);
+                let write = self.seen(op, place.map(|place| writes[place - 1]))?;
+                (place.unwrap_or(0), self.operations[write].token)
             };
-            let token = write.map_or(Some(Token::ZERO), |write| self.operations[write].token);
             let fits = match self.marks {
                 Marks::ByWrites => read.high_water.is_none() || read.high_water == token,
                 Marks::ByOthersToo => read.high_water.is_none() || read.high_water >= token,
             };
             if !fits {
+                let write = place.checked_sub(1).map(|place| writes[place]);
                 return Err(Violation::plain(
                     Kind::OtherMark,
                     write.into_iter().chain([op]),
                 ));
             }
-            clusters.entry(write).or_insert(new).take_in(op, read);
+            let seen = &mut clusters[place];
+            seen.happened = true;
+            seen.cluster.take_in(op, read);
         }
-        Ok(clusters)
+        epochs.add_cluster(Token::ZERO, clusters[0].cluster);
+        for (op, grown) in writes.into_iter().zip(&clusters[1..]) {
+            let write = &self.operations[op];
+            if grown.happened {
+                epochs.add_cluster(write.token.unwrap_or(Token::ZERO), grown.cluster);
+            } else if let (Outcome::Unknown, Some(token)) = (write.outcome, write.token) {
+                epochs.add_dormant(op, token, write);
+            }
+        }
+        Ok(epochs)
     }
 
     fn is_refusal(&self, write: &Operation) -> bool {
@@ -196,7 +205,7 @@ impl Register<'_> {
     }
 
     /// The write that a read saw, if it could see it.
-    fn written(&self, read: usize, write: Option<usize>) -> Result<usize, Violation> {
+    fn seen(&self, read: usize, write: Option<usize>) -> Result<usize, Violation> {
         let Some(write) = write else {
             return Err(Violation::plain(Kind::NeverWritten, [read]));
         };
