@@ -3,7 +3,7 @@
 use fencepost_checker::verdict::Verdict;
 use fencepost_checker::{Model, judge};
 
-use super::{Row, SHAPES, grouped, made, median, rate, busy};
+use super::{Row, SHAPES, grouped, made, median, rate, timed};
 
 pub fn measure(tell: &mut dyn FnMut(Row)) {
     let operations = 1_000_000;
@@ -12,10 +12,10 @@ pub fn measure(tell: &mut dyn FnMut(Row)) {
         let mut judged = Vec::new();
         let mut registers = Vec::new();
         for _ in 0..3 {
-            let (time, judgement) = busy(|| judge(&history, Model::Fencing));
+            let (time, judgement) = timed(|| judge(&history, Model::Fencing));
             assert_eq!(judgement.verdict, Verdict::Valid, "{:?}", judgement.reason);
             judged.push(time);
-            registers.push(busy(|| judge(&history, Model::FencedRegister)).0);
+            registers.push(timed(|| judge(&history, Model::FencedRegister)).0);
         }
         let (judged, register) = (median(&mut judged), median(&mut registers));
         tell(Row {

@@ -3,7 +3,7 @@
 use fencepost_checker::verdict::Verdict;
 use fencepost_checker::{Model, judge};
 
-use super::{Row, SHAPES, grouped, made, median, rate, busy};
+use super::{Row, SHAPES, busy, grouped, made, median, rate};
 
 pub fn measure(tell: &mut dyn FnMut(Row)) {
     for operations in [1_000_000, 10_000_000] {

@@ -2,7 +2,9 @@
 //!
 //! Silent for locks without an acquire in the file: there nothing tells threads of one holder from two holders.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
+
+use hashbrown::HashMap;
 
 use super::case::Case;
 use super::identity::Holders;

@@ -344,13 +344,16 @@ impl Epochs {
         self.by_token.entry(token).or_default().dormant.push(call);
     }
 
-    /// A cluster of the epoch of `token`.
-    pub fn add_cluster(&mut self, token: Token, cluster: Cluster) {
-        self.by_token
-            .entry(token)
-            .or_default()
-            .clusters
-            .push(cluster);
+    /// Clusters, each of the epoch of its token. Most stand beside one of the same epoch.
+    pub fn add_clusters(&mut self, clusters: impl Iterator<Item = (Token, Cluster)>) {
+        let mut clusters = clusters.peekable();
+        while let Some((token, cluster)) = clusters.next() {
+            let epoch = self.by_token.entry(token).or_default();
+            epoch.clusters.push(cluster);
+            while let Some((_, cluster)) = clusters.next_if(|&(next, _)| next == token) {
+                epoch.clusters.push(cluster);
+            }
+        }
     }
 
     /// All that must hold among epochs and within them.

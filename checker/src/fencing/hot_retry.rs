@@ -3,7 +3,9 @@
 //! After a definite refusal the same token can never succeed. Silent about writes that were on their way together
 //! when the first refusal came: those are no retries. Silent where the file tells no times.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+
+use hashbrown::HashMap;
 
 use super::case::Case;
 use super::story::{self, Scene};

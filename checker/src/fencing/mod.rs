@@ -43,6 +43,8 @@ mod value_places;
 mod witness;
 
 use std::cmp::Reverse;
+use std::panic::resume_unwind;
+use std::thread;
 
 pub(crate) use case::Case;
 pub(crate) use linearizable::Exact;
@@ -158,13 +160,36 @@ impl Draft {
 
 /// Applies every rule. Late writes and the outcome of the exact check are handed back for coverage and statistics.
 pub(crate) fn judge(case: &Case<'_>, late: &[LateWrite]) -> (Vec<Finding>, Exact) {
-    let holders = identity::Holders::new(case);
     let mut drafts = resource::stale_writes(case, late);
     let explained = drafts.iter().map(|draft| draft.key).collect();
+    let exactly = || linearizable::broken_keys(case, &explained);
+    let (others, (broken, exact)) = if case.history.operations.len() < WORTH_A_THREAD {
+        (all_but_the_exact_check(case), exactly())
+    } else {
+        // The exact check takes as long as all other rules together, and neither needs the other.
+        thread::scope(|scope| {
+            let exact = scope.spawn(exactly);
+            let others = all_but_the_exact_check(case);
+            (
+                others,
+                exact.join().unwrap_or_else(|panic| resume_unwind(panic)),
+            )
+        })
+    };
+    drafts.extend(others);
+    drafts.extend(broken);
+    (finish(case, drafts), exact)
+}
+
+/// From so many operations on a second thread is of use.
+const WORTH_A_THREAD: usize = 20_000;
+
+fn all_but_the_exact_check(case: &Case<'_>) -> Vec<Draft> {
+    let holders = identity::Holders::new(case);
     let regressions = issuer::regressions(case);
     let (duplicates, duplicated) = issuer::duplicates(case, &holders, &regressions);
     let (ungranted, unfounded) = holder::ungranted_writes(case, &holders);
-    drafts.extend(issuer::describe_regressions(case, &regressions));
+    let mut drafts = issuer::describe_regressions(case, &regressions);
     drafts.extend(duplicates);
     drafts.extend(double_writer::double_writers(
         case,
@@ -174,9 +199,7 @@ pub(crate) fn judge(case: &Case<'_>, late: &[LateWrite]) -> (Vec<Finding>, Exact
     ));
     drafts.extend(ungranted);
     drafts.extend(hot_retry::hot_retries(case));
-    let (broken, exact) = linearizable::broken_keys(case, &explained);
-    drafts.extend(broken);
-    (finish(case, drafts), exact)
+    drafts
 }
 
 /// Judges each key as a fenced register alone: no grants, no holders.

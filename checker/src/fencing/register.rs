@@ -8,7 +8,7 @@
 //! What must hold among them is in `epochs.rs`.
 
 use super::epochs::{Cluster, Epochs};
-use super::value_places::ValuePlaces;
+use super::value_places::{Span, ValuePlaces};
 use crate::history::{Datum, Function, Name, Operation, Outcome, Token};
 
 /// One key's operations, as positions in the history, and what marks a refusal.
@@ -85,35 +85,17 @@ pub(crate) struct Violation {
     pub by_absence: bool,
 }
 
-/// The first operation that puts a key outside of what [`Register::check`] decides, and why.
-pub(crate) fn outside(operations: &[Operation], ops: &[usize]) -> Option<(usize, Outside)> {
-    let mut values = ValuePlaces::of(written(operations, ops));
-    ops.iter()
-        .find_map(|&op| Some((op, why_outside(&operations[op], &mut values)?)))
-}
-
-/// The values of writes, as often as they were written.
-fn written<'a>(
-    operations: &'a [Operation],
-    ops: &'a [usize],
-) -> impl Iterator<Item = Datum> + Clone + 'a {
-    let writes = ops.iter().map(|&op| &operations[op]);
-    let writes = writes.filter(|operation| operation.function == Function::Write);
-    writes.filter_map(|write| write.value)
-}
-
-fn why_outside(operation: &Operation, values: &mut ValuePlaces) -> Option<Outside> {
+/// Why an operation puts its key outside of what [`Register::check`] decides, but for a value that was written before.
+#[inline]
+pub(crate) fn outside(operation: &Operation) -> Option<Outside> {
     match operation.function {
-        Function::Read => return None,
-        Function::Write => {}
-        _ => return Some(Outside::OtherFunction),
-    }
-    if operation.token.is_none() {
-        return Some(Outside::NoToken);
-    }
-    match operation.value {
-        None | Some(Datum::NULL) => Some(Outside::NoValue),
-        Some(value) => (!values.put(value, 0)).then_some(Outside::ValueTwice),
+        Function::Read => None,
+        Function::Write if operation.token.is_none() => Some(Outside::NoToken),
+        Function::Write => match operation.value {
+            None | Some(Datum::NULL) => Some(Outside::NoValue),
+            Some(_) => None,
+        },
+        _ => Some(Outside::OtherFunction),
     }
 }
 
@@ -121,101 +103,155 @@ fn why_outside(operation: &Operation, values: &mut ValuePlaces) -> Option<Outsid
 #[derive(Clone, Copy, Debug)]
 struct Grown {
     cluster: Cluster,
-    /// It was answered ok, or read.
-    happened: bool,
+    token: Token,
+    outcome: Outcome,
+    was_read: bool,
+    op: u32,
+}
+
+/// What a key's operations become, one after the other.
+struct Growing {
+    /// The initial value stands first.
+    grown: Vec<Grown>,
+    by_value: ValuePlaces,
 }
 
 impl Register<'_> {
     /// Decides the key whose operations are `ops`.
     pub fn check(&self, ops: &[usize]) -> Result<(), Violation> {
-        self.gather(ops)?.check()
+        let mut span = Span::default();
+        for &op in ops {
+            let operation = &self.operations[op];
+            if let (Function::Write, Some(value)) = (operation.function, operation.value) {
+                span.take_in(value);
+            }
+        }
+        self.check_within(ops, span)
+    }
+
+    /// The same, where it is known how far apart the written values lie.
+    pub fn check_within(&self, ops: &[usize], span: Span) -> Result<(), Violation> {
+        self.gather(ops, span)?.check()
     }
 
     /// Sorts operations into clusters, dormant writes and refusals; a read that fits no write ends it here.
-    fn gather(&self, ops: &[usize]) -> Result<Epochs, Violation> {
+    fn gather(&self, ops: &[usize], span: Span) -> Result<Epochs, Violation> {
         let mut epochs = Epochs::default();
-        // The initial value has no write, and stands first.
-        let mut clusters = vec![Grown {
+        let initial = Grown {
             cluster: Cluster::initial(),
-            happened: true,
-        }];
-        let mut writes: Vec<usize> = Vec::new();
-        let mut by_value = ValuePlaces::of(written(self.operations, ops));
+            token: Token::ZERO,
+            outcome: Outcome::Ok,
+            was_read: false,
+            op: 0,
+        };
+        let mut growing = Growing {
+            grown: vec![initial],
+            by_value: ValuePlaces::within(span),
+        };
+        // Reads that were sent before the write of their value was.
+        let mut early: Vec<usize> = Vec::new();
+        let mut failed: Option<(usize, Violation)> = None;
         for &op in ops {
             let operation = &self.operations[op];
             if operation.function == Function::Write {
-                writes.push(op);
                 if let Some(value) = operation.value {
-                    by_value.put(value, writes.len());
+                    growing.by_value.put(value, growing.grown.len());
                 }
-                clusters.push(Grown {
+                growing.grown.push(Grown {
                     cluster: Cluster::of(op, operation),
-                    happened: operation.outcome == Outcome::Ok,
+                    token: operation.token.unwrap_or(Token::ZERO),
+                    outcome: operation.outcome,
+                    was_read: false,
+                    op: u32::try_from(op).expect("fewer than 2^31 operations are judged"),
                 });
                 if self.is_refusal(operation) {
                     epochs.add_refusal(op, operation, self.marks)?;
                 }
-            } else if self.marks == Marks::ByOthersToo {
+                continue;
+            }
+            if self.marks == Marks::ByOthersToo {
                 epochs.add_report(op, operation);
             }
-        }
-        for &op in ops {
-            let read = &self.operations[op];
-            let (Function::Read, Outcome::Ok, Some(value)) =
-                (read.function, read.outcome, read.value)
-            else {
+            if (operation.function, operation.outcome) != (Function::Read, Outcome::Ok) {
+                continue;
+            }
+            let Some(value) = operation.value else {
                 continue;
             };
-            let (place, token) = if value.is_null() {
-                (0, Some(Token::ZERO))
-            } else {
-                let place = by_value.get(value);
-                let write = self.seen(op, place.map(|place| writes[place - 1]))?;
-                (place.unwrap_or(0), self.operations[write].token)
+            let place = match value {
+                Datum::NULL => Some(0),
+                value => growing.by_value.get(value),
             };
-            let fits = match self.marks {
-                Marks::ByWrites => read.high_water.is_none() || read.high_water == token,
-                Marks::ByOthersToo => read.high_water.is_none() || read.high_water >= token,
-            };
-            if !fits {
-                let write = place.checked_sub(1).map(|place| writes[place]);
-                return Err(Violation::plain(
-                    Kind::OtherMark,
-                    write.into_iter().chain([op]),
-                ));
+            match place {
+                None => early.push(op),
+                // A refusal that is wrong by itself is told before any read is.
+                Some(place) if failed.is_none() => {
+                    let taken = self.take_in(&mut growing, op, operation, Some(place));
+                    failed = taken.err().map(|violation| (op, violation));
+                }
+                Some(_) => {}
             }
-            let seen = &mut clusters[place];
-            seen.happened = true;
-            seen.cluster.take_in(op, read);
         }
-        epochs.add_cluster(Token::ZERO, clusters[0].cluster);
-        for (op, grown) in writes.into_iter().zip(&clusters[1..]) {
-            let write = &self.operations[op];
-            if grown.happened {
-                epochs.add_cluster(write.token.unwrap_or(Token::ZERO), grown.cluster);
-            } else if let (Outcome::Unknown, Some(token)) = (write.outcome, write.token) {
-                epochs.add_dormant(op, token, write);
+        let until = failed.as_ref().map_or(usize::MAX, |&(op, _)| op);
+        for op in early.into_iter().take_while(|&op| op < until) {
+            let read = &self.operations[op];
+            let place = read.value.and_then(|value| growing.by_value.get(value));
+            self.take_in(&mut growing, op, read, place)?;
+        }
+        if let Some((_, violation)) = failed {
+            return Err(violation);
+        }
+        epochs.add_clusters(growing.grown.iter().filter_map(|grown| {
+            let happened = grown.outcome == Outcome::Ok || grown.was_read;
+            happened.then_some((grown.token, grown.cluster))
+        }));
+        for write in &growing.grown[1..] {
+            if write.outcome == Outcome::Unknown && !write.was_read {
+                let op = write.op as usize;
+                epochs.add_dormant(op, write.token, &self.operations[op]);
             }
         }
         Ok(epochs)
     }
 
-    fn is_refusal(&self, write: &Operation) -> bool {
-        write.outcome == Outcome::Failed && write.error.is_some() && write.error == self.stale_token
+    /// Adds a read to the cluster of its write.
+    #[inline]
+    fn take_in(
+        &self,
+        growing: &mut Growing,
+        op: usize,
+        read: &Operation,
+        place: Option<usize>,
+    ) -> Result<(), Violation> {
+        let Some(place) = place else {
+            return Err(Violation::plain(Kind::NeverWritten, [op]));
+        };
+        let seen = &mut growing.grown[place];
+        let write = (place > 0).then_some(seen.op as usize);
+        if let Some(write) = write {
+            if seen.outcome == Outcome::Failed {
+                return Err(Violation::plain(Kind::FailedWriteRead, [write, op]));
+            }
+            if read.precedes(&self.operations[write]) {
+                return Err(Violation::plain(Kind::ReadBeforeWrite, [op, write]));
+            }
+        }
+        let token = Some(seen.token);
+        let fits = match self.marks {
+            Marks::ByWrites => read.high_water.is_none() || read.high_water == token,
+            Marks::ByOthersToo => read.high_water.is_none() || read.high_water >= token,
+        };
+        if !fits {
+            let ops = write.into_iter().chain([op]);
+            return Err(Violation::plain(Kind::OtherMark, ops));
+        }
+        seen.was_read = true;
+        seen.cluster.take_in(op, read);
+        Ok(())
     }
 
-    /// The write that a read saw, if it could see it.
-    fn seen(&self, read: usize, write: Option<usize>) -> Result<usize, Violation> {
-        let Some(write) = write else {
-            return Err(Violation::plain(Kind::NeverWritten, [read]));
-        };
-        if self.operations[write].outcome == Outcome::Failed {
-            return Err(Violation::plain(Kind::FailedWriteRead, [write, read]));
-        }
-        if self.operations[read].precedes(&self.operations[write]) {
-            return Err(Violation::plain(Kind::ReadBeforeWrite, [read, write]));
-        }
-        Ok(write)
+    fn is_refusal(&self, write: &Operation) -> bool {
+        write.outcome == Outcome::Failed && write.error.is_some() && write.error == self.stale_token
     }
 }
 

@@ -12,20 +12,36 @@ pub(crate) enum ValuePlaces {
     Far(HashMap<Datum, u32>),
 }
 
+/// How far apart some values lie.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Span {
+    least: usize,
+    greatest: usize,
+    count: usize,
+}
+
+impl Span {
+    /// Takes in one more value.
+    #[inline]
+    pub fn take_in(&mut self, value: Datum) {
+        let position = value.position();
+        if self.count == 0 {
+            self.least = position;
+        }
+        self.least = self.least.min(position);
+        self.greatest = self.greatest.max(position);
+        self.count += 1;
+    }
+}
+
 impl ValuePlaces {
-    /// For some of these values; each counts as often as it is there.
-    pub fn of(values: impl Iterator<Item = Datum> + Clone) -> Self {
-        let positions = || values.clone().map(Datum::position);
-        let Some(least) = positions().min() else {
-            return Self::Far(HashMap::new());
-        };
-        let greatest = positions().max().unwrap_or(least);
-        let count = positions().count();
-        let range = greatest - least + 1;
-        if range <= count.saturating_mul(8) + 64 {
-            Self::Near(least, vec![0; range])
+    /// For values within this span.
+    pub fn within(span: Span) -> Self {
+        let range = span.greatest - span.least + 1;
+        if range <= span.count.saturating_mul(8) + 64 {
+            Self::Near(span.least, vec![0; range])
         } else {
-            Self::Far(HashMap::with_capacity(count))
+            Self::Far(HashMap::with_capacity(span.count))
         }
     }
 
