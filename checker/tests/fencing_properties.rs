@@ -8,7 +8,7 @@ mod simulated;
 
 use std::collections::{BTreeMap, HashMap};
 
-use fencepost_checker::history::{Function, History, Name, Operation, Outcome};
+use fencepost_checker::history::{Datum, Function, History, Name, Operation, Outcome};
 use fencepost_checker::verdict::{Judgement, Verdict};
 use fencepost_checker::{Model, judge};
 use search::{Answer, Kind, Op, linearizable};
@@ -71,12 +71,12 @@ fn a_system_that_keeps_its_promises_is_never_blamed() {
 
 /// One key's operations, as the search takes them.
 fn ops_of<'a>(history: &'a History, operations: &[&'a Operation]) -> Vec<Op> {
-    let mut values: HashMap<String, u32> = HashMap::new();
-    let mut number = |operation: &Operation| match &operation.value {
-        None | Some(serde_json::Value::Null) => 0,
+    let mut values: HashMap<Datum, u32> = HashMap::new();
+    let mut number = |operation: &Operation| match operation.value {
+        None | Some(Datum::NULL) => 0,
         Some(value) => {
             let next = values.len() as u32 + 1;
-            *values.entry(value.to_string()).or_insert(next)
+            *values.entry(value).or_insert(next)
         }
     };
     let token = |token: Option<fencepost_checker::history::Token>| {

@@ -6,7 +6,7 @@
     reason = "tests open the files that the judge may not"
 )]
 
-use fencepost_checker::history::{History, jsonl};
+use fencepost_checker::history::{Function, History, HistoryError, Name, Pairing, jsonl};
 use fencepost_checker::{Model, judge};
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt, SeedableRng};
@@ -123,7 +123,13 @@ fn damaged_recordings_are_read_or_refused_in_one_line_and_never_panic() {
         for _ in 0..chance.random_range(1..4) {
             damage(&mut bytes, &mut chance);
         }
-        match History::read(&bytes) {
+        let read_at_once = History::read(&bytes);
+        assert_eq!(
+            told(&read_at_once),
+            told(&line_by_line(&bytes)),
+            "round {round}: the fast reader and the general parser"
+        );
+        match read_at_once {
             Ok(history) => {
                 read += 1;
                 assert!(history.events as usize <= bytes.len());
@@ -151,6 +157,65 @@ fn damaged_recordings_are_read_or_refused_in_one_line_and_never_panic() {
         read > ROUNDS / 50 && refused > ROUNDS / 50,
         "both happen: {read} read, {refused} refused"
     );
+}
+
+/// The general parser alone, and one line after the other.
+fn line_by_line(bytes: &[u8]) -> Result<History, HistoryError> {
+    let mut reader = jsonl::Reader::new(bytes);
+    let mut pairing = Pairing::new();
+    while let Some((number, line)) = reader.next_line()? {
+        pairing.push(number, line)?;
+    }
+    let mut history = pairing.finish();
+    let warnings = reader.warnings().iter().cloned();
+    history.warnings.splice(0..0, warnings);
+    Ok(history)
+}
+
+/// All that a history says, or the error, in words: names and values as texts.
+fn told(read: &Result<History, HistoryError>) -> String {
+    let history = match read {
+        Ok(history) => history,
+        Err(error) => return format!("{error:?}"),
+    };
+    let name = |name: Option<Name>| name.map(|name| history.names.text(name));
+    let mut told = format!(
+        "{:?}\n{:?}\n{:?} {} {} {}\n",
+        history.header,
+        history.faults,
+        history.warnings,
+        history.events,
+        history.first_time,
+        history.last_time
+    );
+    for op in &history.operations {
+        let function = match op.function {
+            Function::Other(word) => history.names.text(word).to_owned(),
+            known => format!("{known:?}"),
+        };
+        let names = [
+            Some(op.client),
+            op.lock,
+            op.key,
+            op.path,
+            op.error,
+            op.identity,
+            op.session,
+        ]
+        .map(name);
+        told += &format!(
+            "{} {function} {names:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}\n",
+            op.process,
+            op.token,
+            history.value(op),
+            op.high_water,
+            op.ttl_ms,
+            op.outcome,
+            op.invoked,
+            op.completed
+        );
+    }
+    told
 }
 
 #[test]

@@ -16,15 +16,15 @@
 //! State, for each log: the longest list so far as the places of its appends; which appends are surely done. A list's
 //! length is paid for each time that it is read.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
-use serde_json::Value;
+use hashbrown::HashMap;
 
 use super::case::Case;
 use super::shown::Shown;
 use super::story::{self, Scene};
 use super::{Draft, LOST_ACKED_WRITE, NON_ATOMIC_CHECK, NOT_LINEARIZABLE};
-use crate::history::{Function, Name, Outcome};
+use crate::history::{Datum, Function, Name, Outcome};
 
 /// What the lists show.
 #[derive(Debug, Default)]
@@ -47,9 +47,9 @@ enum Wrong {
 
 /// An append of a log.
 #[derive(Debug)]
-struct Log<'a> {
+struct Log {
     /// By value: the append, and whether it is the only one.
-    appended: HashMap<&'a Value, (usize, bool)>,
+    appended: HashMap<Datum, (usize, bool)>,
     /// Appends in the order in which they stand in the longest list.
     longest: Vec<u32>,
     longest_read: usize,
@@ -88,10 +88,12 @@ pub(crate) fn lists(case: &Case<'_>) -> Lists {
                 when_sent[op] = u32::try_from(log.done.len()).unwrap_or(NONE);
             }
             Function::Read if operation.outcome == Outcome::Ok && !log.mixed => {
-                let list = match &operation.value {
-                    Some(Value::Array(list)) => list.as_slice(),
-                    Some(Value::Null) => &[],
-                    _ => continue,
+                let list = match operation.value {
+                    Some(Datum::NULL) => Some(&[][..]),
+                    value => value.and_then(|value| case.list(value)),
+                };
+                let Some(list) = list else {
+                    continue;
                 };
                 let sent = when_sent[op] as usize;
                 for (wrong, witness) in
@@ -123,8 +125,8 @@ pub(crate) fn lists(case: &Case<'_>) -> Lists {
     lists
 }
 
-fn logs<'a>(case: &Case<'a>) -> HashMap<u32, Log<'a>> {
-    let mut logs: HashMap<u32, Log<'a>> = HashMap::new();
+fn logs(case: &Case<'_>) -> HashMap<u32, Log> {
+    let mut logs: HashMap<u32, Log> = HashMap::new();
     let operations = &case.history.operations;
     for (op, operation) in operations.iter().enumerate() {
         if operation.function != Function::Append {
@@ -137,7 +139,7 @@ fn logs<'a>(case: &Case<'a>) -> HashMap<u32, Log<'a>> {
             done: Vec::new(),
             mixed: false,
         });
-        match &operation.value {
+        match operation.value {
             Some(value) if !value.is_null() => {
                 log.appended
                     .entry(value)
@@ -161,21 +163,24 @@ fn logs<'a>(case: &Case<'a>) -> HashMap<u32, Log<'a>> {
 }
 
 /// When each append is first shown: by its own answer, or by the first list that holds it.
-fn done(case: &Case<'_>, logs: &HashMap<u32, Log<'_>>) -> Shown {
+fn done(case: &Case<'_>, logs: &HashMap<u32, Log>) -> Shown {
     let mut shown = Shown::new(case);
     for (op, operation) in case.history.operations.iter().enumerate() {
-        let (Function::Read, Outcome::Ok, Some(Value::Array(list)), Some(returned)) = (
+        let (Function::Read, Outcome::Ok, Some(value), Some(returned)) = (
             operation.function,
             operation.outcome,
-            &operation.value,
+            operation.value,
             operation.returned(),
         ) else {
+            continue;
+        };
+        let Some(list) = case.list(value) else {
             continue;
         };
         let Some(log) = logs.get(&case.spots[op].object) else {
             continue;
         };
-        for element in list {
+        for element in list.iter().flatten() {
             if let Some(&(append, true)) = log.appended.get(element) {
                 shown.note(append, returned.index, op);
             }
@@ -184,7 +189,7 @@ fn done(case: &Case<'_>, logs: &HashMap<u32, Log<'_>>) -> Shown {
     shown
 }
 
-impl Log<'_> {
+impl Log {
     /// Notes that an append is surely done, if `by` is the first to show it.
     fn finish(&mut self, append: usize, by: usize, shown: &Shown) {
         if shown.by(append) == by {
@@ -198,7 +203,7 @@ impl Log<'_> {
         case: &Case<'_>,
         shown: &mut Shown,
         read: usize,
-        list: &[Value],
+        list: &[Option<Datum>],
         done_when_sent: usize,
         failed: &mut Vec<(usize, usize)>,
     ) -> Vec<(Wrong, Vec<usize>)> {
@@ -211,7 +216,7 @@ impl Log<'_> {
         let mut done = 0;
         let mut known = false;
         for element in list {
-            let append = match self.appended.get(element) {
+            let append = match element.and_then(|element| self.appended.get(&element)) {
                 Some(&(append, true)) => append,
                 Some(_) => {
                     places.push(NONE);

@@ -12,7 +12,9 @@
 //!
 //! State, for each key: the first write of each value, and whether there was a second.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
+
+use hashbrown::HashSet;
 
 use super::case::Case;
 use super::lost_write::makes_unknown;
@@ -26,8 +28,8 @@ pub(crate) fn applied_failures(
     case: &Case<'_>,
     in_lists: &[(usize, usize)],
 ) -> (Vec<Draft>, HashSet<usize>) {
-    let mut unknown = vec![u64::MAX; case.history.names.len() + 1];
-    let place = |key: Option<Name>| key.map_or(0, |key| key.index() + 1);
+    let mut unknown = vec![u64::MAX; case.history.names.count() + 1];
+    let place = |key: Option<Name>| key.map_or(0, |key| key.position() + 1);
     let mut pairs: Vec<(usize, usize)> = in_lists.to_vec();
     for (op, operation) in case.history.operations.iter().enumerate() {
         if makes_unknown(operation) {

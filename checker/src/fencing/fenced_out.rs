@@ -19,7 +19,9 @@
 //! State, for each lock: the newest grant, the number of open acquires. For each mark: the tokens presented, as a stack
 //! from the highest to the newest. For each key and path: its row of refusals.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+
+use hashbrown::HashMap;
 
 use super::case::Case;
 use super::raises::Raised;
@@ -83,7 +85,7 @@ pub(crate) fn fenced_out(case: &Case<'_>, raised: &HashMap<Option<Name>, Raised>
 }
 
 fn shut_out(case: &Case<'_>, raised: &HashMap<Option<Name>, Raised>) -> Vec<Draft> {
-    let mut issued = vec![Issued::default(); case.history.names.len()];
+    let mut issued = vec![Issued::default(); case.history.names.count()];
     let mut presented = vec![Presented::default(); case.scopes];
     let mut rows: Vec<Vec<Shut>> = vec![Vec::new(); case.objects];
     for moment in &case.moments {

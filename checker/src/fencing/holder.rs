@@ -5,7 +5,9 @@
 //! grants and lost acquires. Silent for locks without an acquire in the file, for writes without a token, and, where
 //! clients are not named, for processes that may go on for one that ended with an `info`.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
+
+use hashbrown::HashMap;
 
 use super::case::Case;
 use super::identity::Holders;

@@ -17,7 +17,9 @@
 //! State: refusals that name a mark which nothing under their lock explains (`raises.rs`); for those marks alone, who
 //! presented them. For each lock: its refused acquires up to the first that was not; holds of the others.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
+
+use hashbrown::{HashMap, HashSet};
 
 use super::case::Case;
 use super::story::{self, Scene};

@@ -23,7 +23,9 @@
 //!
 //! State, for each lock: the holds that are not released or passed over; the last few releases that were answered `ok`.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
+
+use hashbrown::HashMap;
 
 use super::case::Case;
 use super::identity::Holders;
@@ -135,10 +137,10 @@ pub(crate) fn given_away(case: &Case<'_>, holders: &Holders) -> Vec<GivenAway> {
 /// What the header says of each lock, by the place of its name.
 fn locks(case: &Case<'_>) -> Vec<Lock> {
     let mut locks: Vec<Lock> = Vec::new();
-    locks.resize_with(case.history.names.len(), Lock::default);
+    locks.resize_with(case.history.names.count(), Lock::default);
     for (name, header) in case.history.header.iter().flat_map(|header| &header.locks) {
         if let Some(name) = case.history.names.find(name) {
-            let lock = &mut locks[name.index()];
+            let lock = &mut locks[name.position()];
             lock.lease = header.lease_ms.map(|ms| ms.saturating_mul(MILLISECOND));
             lock.without_lease = header.without_lease;
         }

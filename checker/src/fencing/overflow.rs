@@ -92,7 +92,7 @@ fn at_the_issuer(case: &Case<'_>, pairs: &[Pair]) -> Vec<Draft> {
 
 /// For each acquire how many of its lock were sent before it.
 fn acquires_before(case: &Case<'_>) -> Vec<u32> {
-    let mut so_far = vec![0_u32; case.history.names.len()];
+    let mut so_far = vec![0_u32; case.history.names.count()];
     let mut before = vec![0; case.history.operations.len()];
     for (op, operation) in case.history.operations.iter().enumerate() {
         if let (Function::Acquire, Some(lock)) = (operation.function, case.lock_place(op)) {

@@ -21,7 +21,9 @@
 //! Every mark is judged by what stands before it. So a sign takes back nothing that was proven before it, and a mark
 //! that nothing explains is no sign and silences nothing.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
+
+use hashbrown::{HashMap, HashSet};
 
 use super::case::{Case, Scope};
 use crate::history::{Function, Name, Operation, Outcome, Token};

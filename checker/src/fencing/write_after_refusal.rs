@@ -14,7 +14,9 @@
 //!
 //! State: for each process the refusal that it had last.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
+
+use hashbrown::{HashMap, HashSet};
 
 use super::case::Case;
 use super::story::{self, Scene};
