@@ -48,15 +48,15 @@ enum Wrong {
 /// An append of a log.
 #[derive(Debug)]
 struct Log<'a> {
-    /// By value: the append, and whether it is the only one.
-    appended: HashMap<&'a Value, (usize, bool)>,
+    /// By value: the first append, and when the second was sent.
+    appended: HashMap<&'a Value, (usize, u64)>,
     /// Appends in the order in which they stand in the longest list.
     longest: Vec<u32>,
     longest_read: usize,
     /// Appends that are surely done, in the order in which that was shown.
     done: Vec<usize>,
-    /// Another kind of operation changes it too.
-    mixed: bool,
+    /// From here on another kind of operation may have changed it too.
+    until: u64,
 }
 
 const NONE: u32 = u32::MAX;
@@ -87,7 +87,10 @@ pub(crate) fn lists(case: &Case<'_>) -> Lists {
             Function::Read if !moment.returns => {
                 when_sent[op] = u32::try_from(log.done.len()).unwrap_or(NONE);
             }
-            Function::Read if operation.outcome == Outcome::Ok && !log.mixed => {
+            Function::Read if operation.outcome == Outcome::Ok => {
+                if operation.returned().is_none_or(|at| at.index >= log.until) {
+                    continue;
+                }
                 let list = match &operation.value {
                     Some(Value::Array(list)) => list.as_slice(),
                     Some(Value::Null) => &[],
@@ -135,16 +138,16 @@ fn logs<'a>(case: &Case<'a>) -> HashMap<u32, Log<'a>> {
             longest: Vec::new(),
             longest_read: 0,
             done: Vec::new(),
-            mixed: false,
+            until: u64::MAX,
         });
         match &operation.value {
             Some(value) if !value.is_null() => {
                 log.appended
                     .entry(value)
-                    .and_modify(|known| known.1 = false)
-                    .or_insert((op, true));
+                    .and_modify(|known| known.1 = known.1.min(operation.invoked.index))
+                    .or_insert((op, u64::MAX));
             }
-            _ => log.mixed = true,
+            _ => log.until = log.until.min(operation.invoked.index),
         }
     }
     for (op, operation) in operations.iter().enumerate() {
@@ -154,7 +157,7 @@ fn logs<'a>(case: &Case<'a>) -> HashMap<u32, Log<'a>> {
             _ => false,
         };
         if let Some(log) = logs.get_mut(&case.spots[op].object).filter(|_| changes) {
-            log.mixed = true;
+            log.until = log.until.min(operation.invoked.index);
         }
     }
     logs
@@ -176,7 +179,7 @@ fn done(case: &Case<'_>, logs: &HashMap<u32, Log<'_>>) -> Shown {
             continue;
         };
         for element in list {
-            if let Some(&(append, true)) = log.appended.get(element) {
+            if let Some(append) = log.append_of(element, returned.index) {
                 shown.note(append, returned.index, op);
             }
         }
@@ -185,6 +188,12 @@ fn done(case: &Case<'_>, logs: &HashMap<u32, Log<'_>>) -> Shown {
 }
 
 impl Log<'_> {
+    /// The one append of a value that had been sent before a read was over; or the first of those sent later.
+    fn append_of(&self, element: &Value, returned: u64) -> Option<usize> {
+        let &(append, again) = self.appended.get(element)?;
+        (returned < again).then_some(append)
+    }
+
     /// Notes that an append is surely done, if `by` is the first to show it.
     fn finish(&mut self, append: usize, by: usize, shown: &Shown) {
         if shown.by(append) == by {
@@ -211,14 +220,10 @@ impl Log<'_> {
         let mut done = 0;
         let mut known = false;
         for element in list {
-            let append = match self.appended.get(element) {
-                Some(&(append, true)) => append,
-                Some(_) => {
-                    places.push(NONE);
-                    continue;
-                }
+            let append = match self.append_of(element, returned) {
+                Some(append) => append,
                 None => {
-                    if known {
+                    if known && !self.appended.contains_key(element) {
                         wrong.push((Wrong::NeverAppended, vec![read]));
                     }
                     places.push(NONE);
@@ -229,6 +234,7 @@ impl Log<'_> {
             known = true;
             if operation.invoked.index > returned {
                 wrong.push((Wrong::NeverAppended, vec![append, read]));
+                continue;
             }
             if operation.outcome == Outcome::Failed {
                 failed.push((append, read));
@@ -262,10 +268,12 @@ impl Log<'_> {
             wrong.push((Wrong::Twice, self.twice(&places, read)));
         }
         if done < done_when_sent {
-            let missing = self.done[..done_when_sent]
-                .iter()
-                .copied()
-                .find(|&append| !places.contains(&u32::try_from(append).unwrap_or(NONE)));
+            let missing = self.done[..done_when_sent].iter().copied().find(|&append| {
+                let value = case.operation(append).value.as_ref();
+                // One whose value was sent again may be in the list under the other's name.
+                value.is_some_and(|value| self.append_of(value, returned) == Some(append))
+                    && !places.contains(&u32::try_from(append).unwrap_or(NONE))
+            });
             if let Some(append) = missing {
                 let mut witness = vec![append, read];
                 let own = case.operation(append).outcome == Outcome::Ok

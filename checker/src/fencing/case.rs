@@ -54,6 +54,8 @@ struct Voice {
     lock: Name,
     /// The index from which on they contradict each other.
     until: u64,
+    /// The first operation that names it; `None` where the header does.
+    by: Option<usize>,
 }
 
 /// A history before its judge.
@@ -247,6 +249,12 @@ impl<'a> Case<'a> {
         self.key_locks.get(&key?).map(|voice| voice.lock)
     }
 
+    /// The operation that tells the lock of one that does not name it.
+    pub fn lock_told_by(&self, operation: &Operation) -> Option<usize> {
+        let voice = self.key_locks.get(&operation.key?)?;
+        voice.by.filter(|_| operation.lock.is_none())
+    }
+
     /// What shares a high water with this operation.
     pub fn scope(&self, operation: &Operation) -> Scope {
         let path = self.path(operation);
@@ -381,10 +389,13 @@ fn moments(operations: &[Operation]) -> Vec<Moment> {
 /// voice.
 fn key_locks(history: &History) -> HashMap<Name, Voice> {
     let mut locks: HashMap<Name, Voice> = HashMap::new();
-    for operation in &history.operations {
+    for (op, operation) in history.operations.iter().enumerate() {
         if let (Some(key), Some(lock)) = (operation.key, operation.lock) {
-            let until = u64::MAX;
-            let known = locks.entry(key).or_insert(Voice { lock, until });
+            let known = locks.entry(key).or_insert(Voice {
+                lock,
+                until: u64::MAX,
+                by: Some(op),
+            });
             if known.lock != lock {
                 known.until = known.until.min(operation.invoked.index);
             }
@@ -394,9 +405,13 @@ fn key_locks(history: &History) -> HashMap<Name, Voice> {
         let Some(lock) = history.names.find(lock) else {
             continue;
         };
-        let until = u64::MAX;
+        let voice = Voice {
+            lock,
+            until: u64::MAX,
+            by: None,
+        };
         let keys = header.keys.iter().filter_map(|key| history.names.find(key));
-        locks.extend(keys.map(|key| (key, Voice { lock, until })));
+        locks.extend(keys.map(|key| (key, voice)));
     }
     locks
 }

@@ -39,7 +39,18 @@ pub(crate) fn writes_after_refusals(case: &Case<'_>, hot: &HashSet<Option<Name>>
         };
         let refused = case.operation(before);
         let lock = case.lock(operation);
-        if refused.token == operation.token && case.lock(refused) == lock && !hot.contains(&lock) {
+        // A holder that acquires anew may be told the same token.
+        let anew = || {
+            case.grants_before(lock, operation.token, operation)
+                .any(|grant| {
+                    grant.client == operation.client && grant.completed > refused.completed
+                })
+        };
+        if refused.token == operation.token
+            && case.lock(refused) == lock
+            && !hot.contains(&lock)
+            && !anew()
+        {
             locks
                 .entry(lock)
                 .and_modify(|known| known.0 += 1)
