@@ -69,9 +69,14 @@ fn a_system_that_keeps_its_promises_is_never_blamed() {
             lines.join("\n")
         );
         for warning in &judgement.findings {
-            // Each key has a mark of its own, and the scheduler is not fair.
+            // Each key has a mark of its own; the scheduler is not fair; without a lease any hold may lapse at once.
+            let justified = match warning.finding.as_str() {
+                "partial-fencing" | "starvation" => true,
+                "release-of-others-lock" => !make.leases,
+                _ => false,
+            };
             assert!(
-                ["partial-fencing", "starvation"].contains(&warning.finding.as_str()),
+                justified,
                 "seed {seed} {make:?}: {warning:#?}\n{}",
                 lines.join("\n")
             );

@@ -23,8 +23,8 @@ use serde_json::Value;
 use super::case::Case;
 use super::shown::Shown;
 use super::story::{self, Scene};
-use super::{Draft, LOST_ACKED_WRITE, NON_ATOMIC_CHECK, NOT_LINEARIZABLE};
-use crate::history::{Function, Name, Outcome};
+use super::{Draft, LOST_ACKED_WRITE, NON_ATOMIC_CHECK, NOT_LINEARIZABLE, Place};
+use crate::history::{Function, Outcome};
 
 /// What the lists show.
 #[derive(Debug, Default)]
@@ -109,7 +109,7 @@ pub(crate) fn lists(case: &Case<'_>) -> Lists {
             _ => {}
         }
     }
-    let places: HashMap<u32, (Option<Name>, Option<Name>)> = case
+    let places: HashMap<u32, Place> = case
         .history
         .operations
         .iter()

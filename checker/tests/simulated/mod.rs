@@ -109,7 +109,8 @@ pub fn sabotaged() -> Vec<(Make, &'static [&'static str])> {
         (
             Make {
                 leases: true,
-                ..long(Lie::ReleasesBlindly)
+                steps: 2_000,
+                ..make(Lie::ReleasesBlindly)
             },
             &["release-of-others-lock", "overlapping-grant"],
         ),
