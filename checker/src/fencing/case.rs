@@ -92,6 +92,8 @@ struct Voice {
     lock: Name,
     /// The index from which on they contradict each other.
     until: u64,
+    /// The first operation that names it; `None` where the header does.
+    by: Option<usize>,
 }
 
 /// A history before its judge.
@@ -297,6 +299,12 @@ impl<'a> Case<'a> {
         self.key_locks.get(Some(key?)).map(|voice| voice.lock)
     }
 
+    /// The operation that tells the lock of one that does not name it.
+    pub fn lock_told_by(&self, operation: &Operation) -> Option<usize> {
+        let voice = self.key_locks.get(Some(operation.key?))?;
+        voice.by.filter(|_| operation.lock.is_none())
+    }
+
     /// What shares a high water with this operation.
     pub fn scope(&self, operation: &Operation) -> Scope {
         let path = self.path(operation);
@@ -422,10 +430,13 @@ fn note_first_read(seen: &mut [u32], write: usize, read: usize) {
 /// voice.
 fn key_locks(history: &History) -> ByName<Voice> {
     let mut locks: ByName<Voice> = ByName::default();
-    for operation in &history.operations {
+    for (op, operation) in history.operations.iter().enumerate() {
         if let (Some(key), Some(lock)) = (operation.key, operation.lock) {
-            let until = u64::MAX;
-            let known = locks.of(Some(key), || Voice { lock, until });
+            let known = locks.of(Some(key), || Voice {
+                lock,
+                until: u64::MAX,
+                by: Some(op),
+            });
             if known.lock != lock {
                 known.until = known.until.min(operation.invoked.index);
             }
@@ -435,10 +446,14 @@ fn key_locks(history: &History) -> ByName<Voice> {
         let Some(lock) = history.names.find(lock) else {
             continue;
         };
-        let until = u64::MAX;
+        let voice = Voice {
+            lock,
+            until: u64::MAX,
+            by: None,
+        };
         let keys = header.keys.iter().filter_map(|key| history.names.find(key));
         for key in keys {
-            *locks.of(Some(key), || Voice { lock, until }) = Voice { lock, until };
+            *locks.of(Some(key), || voice) = voice;
         }
     }
     locks

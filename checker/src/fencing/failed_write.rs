@@ -19,7 +19,7 @@ use hashbrown::HashSet;
 use super::case::Case;
 use super::lost_write::makes_unknown;
 use super::story::{self, Scene};
-use super::{Draft, FAILED_WRITE_APPLIED};
+use super::{Draft, FAILED_WRITE_APPLIED, Place};
 use crate::history::{Function, Name, Outcome};
 
 /// One finding a key; and the writes that were applied so. `in_lists` are failed appends that a list shows, each with
@@ -54,8 +54,7 @@ pub(crate) fn applied_failures(
             || returned < unknown[place(case.operation(read).key)]
     });
     pairs.sort_unstable_by_key(|&(_, read)| case.operation(read).completed);
-    let mut keys: BTreeMap<(Option<Name>, Option<Name>), (HashSet<usize>, usize, usize)> =
-        BTreeMap::new();
+    let mut keys: BTreeMap<Place, (HashSet<usize>, usize, usize)> = BTreeMap::new();
     let mut applied = HashSet::new();
     for (write, read) in pairs {
         applied.insert(write);

@@ -26,7 +26,7 @@ use hashbrown::HashMap;
 use super::case::Case;
 use super::raises::Raised;
 use super::story::{self, MOST, Scene};
-use super::{Draft, FENCED_OUT, TOKEN_OVERFLOW, TOKEN_REGRESSION};
+use super::{Draft, FENCED_OUT, Place, TOKEN_OVERFLOW, TOKEN_REGRESSION};
 use crate::history::{Function, Name, Outcome, Token};
 
 /// How many tokens in a row, or acquires at the end, it takes.
@@ -151,7 +151,7 @@ fn shut_out(case: &Case<'_>, raised: &HashMap<Option<Name>, Raised>) -> Vec<Draf
             _ => {}
         }
     }
-    let mut keys: BTreeMap<(Option<Name>, Option<Name>), Draft> = BTreeMap::new();
+    let mut keys: BTreeMap<Place, Draft> = BTreeMap::new();
     for row in rows {
         let Some(first) = row.first() else { continue };
         let operation = case.operation(first.refusal);

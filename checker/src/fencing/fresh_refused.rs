@@ -22,8 +22,8 @@ use hashbrown::HashSet;
 use super::case::Case;
 use super::resource::taken;
 use super::story::{self, Scene};
-use super::{Draft, FAILED_WRITE_APPLIED, FRESH_WRITE_REFUSED};
-use crate::history::{Datum, Function, MarkScope, Name, Operation, Outcome, Token};
+use super::{Draft, FAILED_WRITE_APPLIED, FRESH_WRITE_REFUSED, Place};
+use crate::history::{Datum, Function, MarkScope, Operation, Outcome, Token};
 
 /// What grants say about the tokens that a mark may have.
 #[derive(Clone, Copy, Debug, Default)]
@@ -82,7 +82,7 @@ pub(crate) fn fresh_refusals(
     if !case.history.operations.iter().any(|op| case.is_refusal(op)) {
         return Vec::new();
     }
-    let mut keys: BTreeMap<(Option<Name>, Option<Name>), (u64, Refused)> = BTreeMap::new();
+    let mut keys: BTreeMap<Place, (u64, Refused)> = BTreeMap::new();
     for refused in refusals(case) {
         if applied.contains(&refused.refusal) || interference.contains(&refused.refusal) {
             continue;

@@ -141,7 +141,7 @@ impl Holders {
         for (at, &op) in ops.iter().enumerate() {
             let operation = case.operation(op);
             let who = (operation.client, operation.process, operation.session);
-            // Most go on as the one before.
+            // Nearly all that is done under one token is done by one process.
             if before.replace(who) == Some(who) || !seen.insert(who) {
                 continue;
             }

@@ -23,7 +23,7 @@ use hashbrown::{HashMap, HashSet};
 
 use super::case::Case;
 use super::story::{self, Scene};
-use super::{CROSS_KEY_INTERFERENCE, Draft};
+use super::{CROSS_KEY_INTERFERENCE, Draft, Place};
 use crate::history::{Function, Name, Operation, Outcome, Token};
 
 /// How many refusals make it a row.
@@ -44,7 +44,7 @@ pub(crate) fn strayed_marks(
 ) -> (Vec<Draft>, HashSet<usize>) {
     let strayed = strayed(case, unexplained);
     let explained = strayed.iter().map(|strayed| strayed.refusal).collect();
-    let mut keys: BTreeMap<(Option<Name>, Option<Name>), (u64, Strayed)> = BTreeMap::new();
+    let mut keys: BTreeMap<Place, (u64, Strayed)> = BTreeMap::new();
     for strayed in strayed {
         let refusal = case.operation(strayed.refusal);
         keys.entry((case.lock(refusal), refusal.key))

@@ -21,8 +21,8 @@ use std::collections::BTreeMap;
 use super::case::Case;
 use super::shown::Shown;
 use super::story::{self, Scene};
-use super::{Draft, LOST_ACKED_WRITE};
-use crate::history::{Datum, Function, Name, Operation, Outcome};
+use super::{Draft, LOST_ACKED_WRITE, Place};
+use crate::history::{Datum, Function, Operation, Outcome};
 
 const NONE: u32 = u32::MAX;
 
@@ -104,7 +104,7 @@ fn is_older(case: &Case<'_>, shown: &Shown, write: usize, lost: usize, object: u
 }
 
 fn describe_all(case: &Case<'_>, shown: &Shown, missing: &[Missing]) -> Vec<Draft> {
-    let mut keys: BTreeMap<(Option<Name>, Option<Name>), (u64, Missing)> = BTreeMap::new();
+    let mut keys: BTreeMap<Place, (u64, Missing)> = BTreeMap::new();
     for &missing in missing {
         let lost = case.operation(missing.lost);
         keys.entry((case.lock(lost), lost.key))

@@ -260,6 +260,9 @@ pub const FINDINGS: &[FindingInfo] = &[
     NOT_LINEARIZABLE,
 ];
 
+/// Lock and key: where most findings are counted.
+type Place = (Option<Name>, Option<Name>);
+
 /// A finding whose cause is not yet a position.
 #[derive(Clone, Debug)]
 pub(crate) struct Draft {

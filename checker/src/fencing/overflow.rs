@@ -19,7 +19,7 @@ use super::case::Case;
 use super::issuer::Regression;
 use super::story::{self, Scene};
 use super::width::{self, Width};
-use super::{Draft, TOKEN_OVERFLOW};
+use super::{Draft, Place, TOKEN_OVERFLOW};
 use crate::finding::Severity;
 use crate::history::{Function, Name, Outcome};
 
@@ -104,7 +104,7 @@ fn acquires_before(case: &Case<'_>) -> Vec<u32> {
 }
 
 fn at_the_resource(case: &Case<'_>, distorted: &[(usize, usize)]) -> Vec<Draft> {
-    let mut keys: BTreeMap<(Option<Name>, Option<Name>), (u64, usize, usize)> = BTreeMap::new();
+    let mut keys: BTreeMap<Place, (u64, usize, usize)> = BTreeMap::new();
     for &(report, write) in distorted {
         let operation = case.operation(report);
         keys.entry((case.lock(operation), operation.key))

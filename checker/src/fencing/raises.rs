@@ -217,6 +217,10 @@ impl Sweep {
         operation: &Operation,
         token: Token,
     ) -> Explanation {
+        // A key that nobody wrote has the mark 0, which is reason enough.
+        if token < Token::ZERO {
+            return Explanation::NotAsked;
+        }
         let presented = self.presented.get(&case.scope(operation));
         if presented.is_some_and(|presented| presented.accepted > Some(token)) {
             return Explanation::Write;
