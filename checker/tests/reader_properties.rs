@@ -318,7 +318,7 @@ fn damaged_files_of_jepsen_are_read_or_refused_the_same_however_they_come() {
         match whole {
             Ok(history) => {
                 read += 1;
-                judge(&history, Model::Fencing);
+                assert_eq!(judge(&history, Model::Fencing).stats.events, history.events);
             }
             Err(error) => {
                 refused += 1;
