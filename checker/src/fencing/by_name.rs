@@ -65,11 +65,3 @@ impl<T> ByName<T> {
         kept
     }
 }
-
-impl<T: Default> ByName<T> {
-    /// What belongs to `name`, made by default if it is new.
-    #[inline]
-    pub fn or_default(&mut self, name: Option<Name>) -> &mut T {
-        self.of(name, T::default)
-    }
-}

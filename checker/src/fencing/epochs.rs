@@ -81,7 +81,7 @@ struct Sight {
     ops: [Option<usize>; 2],
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Epoch {
     clusters: Vec<Cluster>,
     /// Unknown writes that nobody read, with their calls.
@@ -90,7 +90,7 @@ struct Epoch {
     refusals: Vec<Refusal>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Epochs {
     by_token: BTreeMap<Token, Epoch>,
     /// Refusals that name no high water.

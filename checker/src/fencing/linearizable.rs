@@ -24,9 +24,9 @@ use super::by_name::ByName;
 use super::case::Case;
 use super::certain::certain_violation;
 use super::raises::Raised;
-use super::register::{Kind, Marks, Outside, Register, Violation, outside};
+use super::register::{Gathering, Kind, Marks, Outside, Register, Violation, outside};
 use super::story::{self, MOST, Scene};
-use super::value_places::Span;
+use super::value_places::{AllPlaces, Span};
 use super::{Draft, NOT_LINEARIZABLE, witness};
 use crate::history::{Datum, Function, MarkScope, Name, Operation, Outcome};
 
@@ -68,10 +68,16 @@ struct Keyed {
     span: Span,
     /// The first operation that puts the key outside of what is decided.
     outside: Option<Limit>,
+    /// What is known of it as a fenced register, as long as it is nothing but one.
+    gathering: Option<Gathering>,
 }
 
 /// Operations by key. Those without a key are about one nameless object.
-fn keys(case: &Case<'_>) -> Vec<(Option<Name>, Keyed)> {
+///
+/// In the same pass, in the order of the file, each key is gathered as a fenced register, for as long as nothing limits
+/// that: what one value or key has to do with another is then close together in memory.
+fn keys(case: &Case<'_>, signs: &Signs, places: &mut AllPlaces) -> Vec<(Option<Name>, Keyed)> {
+    let register = plain_register(case);
     let mut keys: ByName<Keyed> = ByName::default();
     let mut last_keys: Vec<Option<Option<Name>>> = vec![None; case.history.values.count()];
     let mut other_keys: HashSet<(Option<Name>, Datum)> = HashSet::new();
@@ -85,7 +91,10 @@ fn keys(case: &Case<'_>) -> Vec<(Option<Name>, Keyed)> {
             continue;
         }
         let key = operation.key;
-        let keyed = keys.or_default(key);
+        let keyed = keys.of(key, || Keyed {
+            gathering: (signs.limit(key).is_none()).then(Gathering::new),
+            ..Keyed::default()
+        });
         keyed.ops.push(op);
         let mut why = match case.path(operation) {
             Some(_) => Some(Outside::OtherPath),
@@ -111,9 +120,23 @@ fn keys(case: &Case<'_>) -> Vec<(Option<Name>, Keyed)> {
                 index: operation.invoked.index,
                 why: Why::Outside(why),
             });
+            keyed.gathering = None;
+        }
+        if let Some(gathering) = &mut keyed.gathering {
+            register.gather(gathering, op, &mut places.of_key(key));
         }
     }
     keys.into_sorted()
+}
+
+/// What decides a key of which only its own writes raise the mark.
+fn plain_register<'a>(case: &Case<'a>) -> Register<'a> {
+    Register {
+        operations: &case.history.operations,
+        stale_token: case.history.names.find("stale-token"),
+        empty_list: case.history.values.find(&Value::Array(Vec::new())),
+        marks: Marks::ByWrites,
+    }
 }
 
 /// What ends the exact check of a key.
@@ -164,7 +187,16 @@ fn judge(case: &Case<'_>, explained: &HashSet<Option<Name>>, signs: &Signs) -> (
     let mut drafts = Vec::new();
     let mut limits = Vec::new();
     let mut judged = 0;
-    for (key, Keyed { ops, span, outside }) in keys(case) {
+    let mut places = AllPlaces::new(case.history.values.count());
+    let register = plain_register(case);
+    let keys = keys(case, signs, &mut places);
+    for (key, keyed) in keys {
+        let Keyed {
+            ops,
+            span,
+            outside,
+            gathering,
+        } = keyed;
         let sign = signs.limit(key);
         match outside.into_iter().chain(sign).min() {
             Some(limit) => limits.push((key, limit)),
@@ -172,6 +204,12 @@ fn judge(case: &Case<'_>, explained: &HashSet<Option<Name>>, signs: &Signs) -> (
         }
         if explained.contains(&key) {
             continue;
+        }
+        if let Some(gathering) = gathering {
+            // A no is asked for again below, with its reasons.
+            if register.decide(gathering, &mut places.of_key(key)).is_ok() {
+                continue;
+            }
         }
         let of_register = outside.map_or(u64::MAX, |limit| limit.index);
         let of_model = sign.map_or(u64::MAX, |limit| limit.index).min(of_register);

@@ -8,7 +8,7 @@
 //! What must hold among them is in `epochs.rs`.
 
 use super::epochs::{Cluster, Epochs};
-use super::value_places::{Span, ValuePlaces};
+use super::value_places::{Places, Span, ValuePlaces};
 use crate::history::{Datum, Function, Name, Operation, Outcome, Token};
 
 /// One key's operations, as positions in the history, and what marks a refusal.
@@ -114,10 +114,37 @@ struct Grown {
 }
 
 /// What a key's operations become, one after the other.
-struct Growing {
-    /// The initial value stands first.
+#[derive(Clone, Debug)]
+pub(crate) struct Gathering {
+    epochs: Epochs,
+    /// Every write so far; the initial value stands first.
     grown: Vec<Grown>,
-    by_value: ValuePlaces,
+    /// Reads that were sent before the write of their value was.
+    early: Vec<usize>,
+    /// A refusal that is wrong by itself: it is told before any read is.
+    refusal: Option<Violation>,
+    /// The first read that fits no write.
+    read: Option<(usize, Violation)>,
+}
+
+impl Gathering {
+    /// Nothing yet but the initial value.
+    pub fn new() -> Self {
+        let initial = Grown {
+            cluster: Cluster::initial(),
+            token: Token::ZERO,
+            outcome: Outcome::Ok,
+            was_read: false,
+            op: 0,
+        };
+        Self {
+            epochs: Epochs::default(),
+            grown: vec![initial],
+            early: Vec::new(),
+            refusal: None,
+            read: None,
+        }
+    }
 }
 
 impl Register<'_> {
@@ -135,95 +162,93 @@ impl Register<'_> {
 
     /// The same, where it is known how far apart the written values lie.
     pub fn check_within(&self, ops: &[usize], span: Span) -> Result<(), Violation> {
-        self.gather(ops, span)?.check()
+        let mut places = ValuePlaces::within(span);
+        let mut gathering = Gathering::new();
+        for &op in ops {
+            self.gather(&mut gathering, op, &mut places);
+        }
+        self.decide(gathering, &mut places)
     }
 
-    /// Sorts operations into clusters, dormant writes and refusals; a read that fits no write ends it here.
-    fn gather(&self, ops: &[usize], span: Span) -> Result<Epochs, Violation> {
-        let mut epochs = Epochs::default();
-        let initial = Grown {
-            cluster: Cluster::initial(),
-            token: Token::ZERO,
-            outcome: Outcome::Ok,
-            was_read: false,
-            op: 0,
-        };
-        let mut growing = Growing {
-            grown: vec![initial],
-            by_value: ValuePlaces::within(span),
-        };
-        // Reads that were sent before the write of their value was.
-        let mut early: Vec<usize> = Vec::new();
-        let mut failed: Option<(usize, Violation)> = None;
-        for &op in ops {
-            let operation = &self.operations[op];
-            if operation.function == Function::Write {
-                if let Some(value) = operation.value {
-                    growing.by_value.put(value, growing.grown.len());
-                }
-                growing.grown.push(Grown {
-                    cluster: Cluster::of(op, operation),
-                    token: operation.token.unwrap_or(Token::ZERO),
-                    outcome: operation.outcome,
-                    was_read: false,
-                    op: u32::try_from(op).expect("fewer than 2^31 operations are judged"),
-                });
-                if self.is_refusal(operation) {
-                    epochs.add_refusal(op, operation, self.marks)?;
-                }
-                continue;
+    /// Takes the next operation of a key.
+    #[inline]
+    pub fn gather(&self, gathering: &mut Gathering, op: usize, places: &mut impl Places) {
+        let operation = &self.operations[op];
+        if operation.function == Function::Write {
+            if let Some(value) = operation.value {
+                places.put(value, gathering.grown.len());
             }
-            if self.marks == Marks::ByOthersToo {
-                epochs.add_report(op, operation);
+            gathering.grown.push(Grown {
+                cluster: Cluster::of(op, operation),
+                token: operation.token.unwrap_or(Token::ZERO),
+                outcome: operation.outcome,
+                was_read: false,
+                op: u32::try_from(op).expect("fewer than 2^31 operations are judged"),
+            });
+            if self.is_refusal(operation) && gathering.refusal.is_none() {
+                let added = gathering.epochs.add_refusal(op, operation, self.marks);
+                gathering.refusal = added.err();
             }
-            if (operation.function, operation.outcome) != (Function::Read, Outcome::Ok) {
-                continue;
-            }
-            let Some(value) = operation.value else {
-                continue;
-            };
-            let place = match value {
-                Datum::NULL => Some(0),
-                value => growing.by_value.get(value),
-            };
-            match place {
-                None => early.push(op),
-                // A refusal that is wrong by itself is told before any read is.
-                Some(place) if failed.is_none() => {
-                    let taken = self.take_in(&mut growing, op, operation, Some(place));
-                    failed = taken.err().map(|violation| (op, violation));
-                }
-                Some(_) => {}
-            }
+            return;
         }
-        let until = failed.as_ref().map_or(usize::MAX, |&(op, _)| op);
-        for op in early.into_iter().take_while(|&op| op < until) {
-            let read = &self.operations[op];
-            let written = read.value.and_then(|value| growing.by_value.get(value));
-            let place = written.or_else(|| (read.value == self.empty_list).then_some(0));
-            self.take_in(&mut growing, op, read, place)?;
+        if self.marks == Marks::ByOthersToo {
+            gathering.epochs.add_report(op, operation);
         }
-        if let Some((_, violation)) = failed {
+        let (Function::Read, Outcome::Ok, Some(value)) =
+            (operation.function, operation.outcome, operation.value)
+        else {
+            return;
+        };
+        let place = match value {
+            Datum::NULL => Some(0),
+            value => places.get(value),
+        };
+        if place.is_none() {
+            gathering.early.push(op);
+        } else if gathering.read.is_none() {
+            let taken = self.take_in(&mut gathering.grown, op, operation, place);
+            gathering.read = taken.err().map(|violation| (op, violation));
+        }
+    }
+
+    /// Whether all that was gathered is linearizable.
+    pub fn decide(
+        &self,
+        mut gathering: Gathering,
+        places: &mut impl Places,
+    ) -> Result<(), Violation> {
+        if let Some(violation) = gathering.refusal {
             return Err(violation);
         }
-        epochs.add_clusters(growing.grown.iter().filter_map(|grown| {
+        let until = gathering.read.as_ref().map_or(usize::MAX, |&(op, _)| op);
+        for op in gathering.early.into_iter().take_while(|&op| op < until) {
+            let read = &self.operations[op];
+            let written = read.value.and_then(|value| places.get(value));
+            let place = written.or_else(|| (read.value == self.empty_list).then_some(0));
+            self.take_in(&mut gathering.grown, op, read, place)?;
+        }
+        if let Some((_, violation)) = gathering.read {
+            return Err(violation);
+        }
+        let mut epochs = gathering.epochs;
+        epochs.add_clusters(gathering.grown.iter().filter_map(|grown| {
             let happened = grown.outcome == Outcome::Ok || grown.was_read;
             happened.then_some((grown.token, grown.cluster))
         }));
-        for write in &growing.grown[1..] {
+        for write in &gathering.grown[1..] {
             if write.outcome == Outcome::Unknown && !write.was_read {
                 let op = write.op as usize;
                 epochs.add_dormant(op, write.token, &self.operations[op]);
             }
         }
-        Ok(epochs)
+        epochs.check()
     }
 
     /// Adds a read to the cluster of its write.
     #[inline]
     fn take_in(
         &self,
-        growing: &mut Growing,
+        grown: &mut [Grown],
         op: usize,
         read: &Operation,
         place: Option<usize>,
@@ -231,7 +256,7 @@ impl Register<'_> {
         let Some(place) = place else {
             return Err(Violation::plain(Kind::NeverWritten, [op]));
         };
-        let seen = &mut growing.grown[place];
+        let seen = &mut grown[place];
         let write = (place > 0).then_some(seen.op as usize);
         if let Some(write) = write {
             if seen.outcome == Outcome::Failed {

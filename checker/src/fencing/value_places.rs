@@ -2,7 +2,7 @@
 
 use hashbrown::HashMap;
 
-use crate::history::Datum;
+use crate::history::{Datum, Name};
 
 /// A place for each value. Where a key's values lie close together in the history's table, a list; else a table.
 #[derive(Clone, Debug)]
@@ -10,6 +10,56 @@ pub(crate) enum ValuePlaces {
     /// Places from 1, by value from the first on.
     Near(usize, Vec<u32>),
     Far(HashMap<Datum, u32>),
+}
+
+/// Where the write of a value is found.
+pub(crate) trait Places {
+    /// Puts a value at a place.
+    fn put(&mut self, value: Datum, place: usize);
+
+    /// The place of a value.
+    fn get(&self, value: Datum) -> Option<usize>;
+}
+
+/// Places of the values of all keys, in one list: each value belongs to the key that wrote it last.
+#[derive(Clone, Debug)]
+pub(crate) struct AllPlaces {
+    places: Vec<(Option<Name>, u32)>,
+}
+
+impl AllPlaces {
+    /// For a history with so many values.
+    pub fn new(values: usize) -> Self {
+        Self {
+            places: vec![(None, 0); values],
+        }
+    }
+
+    /// As one key sees it.
+    pub fn of_key(&mut self, key: Option<Name>) -> OfKey<'_> {
+        OfKey { all: self, key }
+    }
+}
+
+/// The places of one key's values. A value that another key wrote since then is not found.
+pub(crate) struct OfKey<'a> {
+    all: &'a mut AllPlaces,
+    key: Option<Name>,
+}
+
+impl Places for OfKey<'_> {
+    #[inline]
+    fn put(&mut self, value: Datum, place: usize) {
+        let place = u32::try_from(place + 1).expect("fewer than 2^32 operations are judged");
+        self.all.places[value.position()] = (self.key, place);
+    }
+
+    #[inline]
+    fn get(&self, value: Datum) -> Option<usize> {
+        let (key, place) = self.all.places[value.position()];
+        let place = place.checked_sub(1).filter(|_| key == self.key)?;
+        Some(place as usize)
+    }
 }
 
 /// How far apart some values lie.
@@ -44,22 +94,22 @@ impl ValuePlaces {
             Self::Far(HashMap::with_capacity(span.count))
         }
     }
+}
 
-    /// Puts a value at a place; false if it has one already, which is changed.
+impl Places for ValuePlaces {
     #[inline]
-    pub fn put(&mut self, value: Datum, place: usize) -> bool {
+    fn put(&mut self, value: Datum, place: usize) {
         let place = u32::try_from(place + 1).expect("fewer than 2^32 operations are judged");
         match self {
-            Self::Near(least, places) => {
-                std::mem::replace(&mut places[value.position() - *least], place) == 0
+            Self::Near(least, places) => places[value.position() - *least] = place,
+            Self::Far(places) => {
+                places.insert(value, place);
             }
-            Self::Far(places) => places.insert(value, place).is_none(),
         }
     }
 
-    /// The place of a value.
     #[inline]
-    pub fn get(&self, value: Datum) -> Option<usize> {
+    fn get(&self, value: Datum) -> Option<usize> {
         let place = match self {
             Self::Near(least, places) => {
                 let place = value.position().checked_sub(*least)?;
