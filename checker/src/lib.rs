@@ -62,6 +62,7 @@ pub mod fencing;
 pub mod finding;
 pub mod history;
 mod judge;
+pub mod linearizability;
 pub mod models;
 #[cfg(test)]
 mod scenario;

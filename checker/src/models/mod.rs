@@ -1,7 +1,14 @@
 //! What a history can be judged as.
 
+mod cas_register;
+mod kv;
+mod values;
+
 use std::fmt;
 use std::str::FromStr;
+
+pub use cas_register::{CasRegister, RegisterCall};
+pub use kv::{Kv, KvCall};
 
 /// The rules by which a history is judged.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
