@@ -1,5 +1,6 @@
 //! What a model read of one operation, and when that was open.
 
+use super::zones::{Access, Timed};
 use crate::history::Operation;
 
 /// A call with the time in which it may have happened.
@@ -24,6 +25,16 @@ impl<C> Entry<C> {
             call,
             called: operation.invoked.index,
             returned: operation.returned().map(|at| at.index),
+        }
+    }
+
+    /// The same call as an access of a register.
+    pub(crate) fn timed<V>(&self, access: Access<V>) -> Timed<V> {
+        Timed {
+            access,
+            operation: self.operation,
+            called: self.called,
+            returned: self.returned,
         }
     }
 }

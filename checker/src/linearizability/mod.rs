@@ -75,7 +75,10 @@
 //! | `search.rs` | the search |
 //! | `memo.rs` | where it has been |
 //! | `impasse.rs` | how far it got |
+//! | `zones.rs` | a register of unique values, decided without it |
+//! | `chain.rs` | what only grows, decided without it |
 
+pub(crate) mod chain;
 mod entry;
 mod impasse;
 mod limits;
@@ -84,6 +87,7 @@ mod model;
 mod parts;
 mod search;
 mod timeline;
+pub(crate) mod zones;
 
 pub use entry::{Conflict, Entry};
 pub use impasse::{Impasse, Placed};

@@ -40,13 +40,13 @@ pub trait Model: Sync {
         operation.key
     }
 
-    /// What `call` would do in `state`. To be overridden where that is cheaper to say than to do, or where a call can be
-    /// known to be impossible from here on.
+    /// What `call` would do in `state`. To be overridden where that is cheaper to say than to do, or where more can be
+    /// said: that a call is impossible from here on, or that all it can still do is to look.
     fn effect(&self, state: &Self::State, call: &Self::Call) -> Effect {
         match self.step(state, call) {
             None => Effect::NotNow,
-            Some(next) if next == *state => Effect::Keeps,
-            Some(_) => Effect::Changes,
+            Some(_) if self.leaves(call) == Trace::Nothing => Effect::Looks,
+            Some(_) => Effect::Acts,
         }
     }
 
@@ -88,21 +88,23 @@ pub enum Effect {
     Never,
     /// It cannot happen in this state.
     NotNow,
-    /// It can, and leaves the state as it is.
-    Keeps,
-    /// It can, and makes another state of it.
-    Changes,
+    /// It can, and leaves the state as it is; so it would wherever it could happen later. Such a call happens at once. A
+    /// write of the value that is there is none: later it would be a write over another value.
+    Looks,
+    /// It can.
+    Acts,
 }
 
 /// What ties two calls together, so that a call whose outcome is unknown is tried only where somebody could have seen it.
 ///
 /// The promise of a model that gives anything but [`Trace::Everything`]: let `c` leave `v`, let `d` be a call that does
 /// not need `v`, and let both be possible one after the other in some state. Then `d` without `c` is possible in that
-/// state too, and ends in the same state. (A register: `c` writes `v`, `d` is a write, or a read of another value.)
+/// state too, and ends in the same state, or in one where as much is possible. (A register: `c` writes `v`, `d` is a
+/// write, or a read of another value.)
 /// Numbers that are equal by accident cost time, never exactness.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Trace {
-    /// It needs nothing (a blind write), or leaves nothing (a read).
+    /// It needs nothing (a blind write), or leaves every state as it is (a read).
     Nothing,
     /// This alone, as a number that the model makes of it.
     Value(u64),

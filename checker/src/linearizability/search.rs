@@ -7,8 +7,9 @@
 //! of Wing and Gong, 1993). There the call that returns is tried first, then each other open call before it. What keeps
 //! the tree small:
 //!
-//! - A completed call that is possible and leaves the state as it is happens at once, with no second choice: whatever
-//!   order exists, exists with the call moved here. This is not so for a crashed call, which may as well never happen.
+//! - A completed call that is possible and only looks happens at once, with no second choice: whatever order exists,
+//!   exists with the call moved here. This is not so for one that leaves the state as it is by chance (a write of the
+//!   value that is there), nor for a crashed one, which may as well never happen.
 //! - A crashed call is tried only while a call is open that needs what it leaves ([`Trace`]), and only such a call may
 //!   come next: in an order with the fewest crashed calls each is seen by the very next one.
 //! - Equal crashed calls are one class with a number ([`Timeline`]).
@@ -244,8 +245,8 @@ impl<'a, M: Model> Search<'a, M> {
                     self.done.push(Done::Called(call));
                     match self.effect(call) {
                         Effect::Never => return Next::Dead,
-                        Effect::Keeps => self.happen(call),
-                        Effect::NotNow | Effect::Changes => {}
+                        Effect::Looks => self.happen(call),
+                        Effect::NotNow | Effect::Acts => {}
                     }
                 }
                 Event::Return(call) => {
@@ -380,7 +381,9 @@ impl<'a, M: Model> Search<'a, M> {
         if after != Trace::Everything && !after.meets(of.needs) {
             return false;
         }
-        let Some(next) = self.model.step(&self.state, self.call(entry)) else {
+        let next = self.model.step(&self.state, self.call(entry));
+        // One that changes nothing is one that need not have happened.
+        let Some(next) = next.filter(|next| *next != self.state) else {
             return false;
         };
         self.state = next;
@@ -401,7 +404,7 @@ impl<'a, M: Model> Search<'a, M> {
         }
     }
 
-    /// Lets all open calls happen that leave the new state as it is. Whether there were any; `None`: one of the others
+    /// Lets all open calls happen that can and only look. Whether there were any; `None`: one of the others
     /// never can.
     fn settle(&mut self) -> Option<bool> {
         let mut any = false;
@@ -411,11 +414,11 @@ impl<'a, M: Model> Search<'a, M> {
             self.work += 1;
             match self.effect(open) {
                 Effect::Never => return None,
-                Effect::Keeps => {
+                Effect::Looks => {
                     any = true;
                     self.happen(open);
                 }
-                Effect::NotNow | Effect::Changes => {}
+                Effect::NotNow | Effect::Acts => {}
             }
         }
         Some(any)
@@ -430,7 +433,7 @@ impl<'a, M: Model> Search<'a, M> {
         while let Some(open) = call {
             call = self.open.after(open);
             self.work += 1;
-            if open != target && self.effect(open) == Effect::Changes {
+            if open != target && self.effect(open) == Effect::Acts {
                 self.candidates.push(open);
             }
         }
@@ -463,7 +466,7 @@ impl<'a, M: Model> Search<'a, M> {
             let entry =
                 self.line.classes[class as usize].entries[self.used[class as usize] as usize];
             self.work += 1;
-            if self.model.effect(&self.state, self.call(entry)) == Effect::Changes {
+            if self.model.effect(&self.state, self.call(entry)) == Effect::Acts {
                 self.candidates.push(class | CRASHED);
             }
         }

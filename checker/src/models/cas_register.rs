@@ -7,12 +7,14 @@
 //! | `cas` | `[old, new]` | the value was old and is new |
 //!
 //! A `fail` did not happen, whatever the reason. A read that finds `null` finds the initial value `null`; where the
-//! initial value is another one and nobody writes `null`, it tells nothing (Knossos' convention).
+//! initial value is another one it tells nothing (Knossos' convention). Without `cas`, and with values that were written
+//! once, a register is decided exactly, without a search.
 
 use serde_json::Value;
 
 use super::values::{Id, Values};
-use crate::linearizability::{Effect, Model, Recorded, Trace, Unfit};
+use crate::linearizability::zones::{self, Access};
+use crate::linearizability::{Conflict, Effect, Entry, Model, Recorded, Trace, Unfit};
 
 /// A register with compare-and-set.
 #[derive(Clone, Debug)]
@@ -107,8 +109,9 @@ impl Model for CasRegister {
             RegisterCall::Read(found) | RegisterCall::Cas(found, _) if found != value => {
                 Effect::NotNow
             }
-            RegisterCall::Write(new) | RegisterCall::Cas(_, new) if new != value => Effect::Changes,
-            _ => Effect::Keeps,
+            RegisterCall::Read(_) => Effect::Looks,
+            RegisterCall::Cas(old, new) if old == new => Effect::Looks,
+            RegisterCall::Write(_) | RegisterCall::Cas(..) => Effect::Acts,
         }
     }
 
@@ -124,6 +127,23 @@ impl Model for CasRegister {
             RegisterCall::Read(_) => Trace::Nothing,
             RegisterCall::Write(value) | RegisterCall::Cas(_, value) => Trace::Value(value.into()),
         }
+    }
+
+    /// Without `cas`, where each value was written once.
+    fn exact(&self, entries: &[Entry<RegisterCall>]) -> Option<Result<(), Conflict>> {
+        let exchanges = |entry: &Entry<RegisterCall>| matches!(entry.call, RegisterCall::Cas(..));
+        if entries.iter().any(exchanges) {
+            return None;
+        }
+        let accesses = entries.iter().filter_map(|entry| {
+            let access = match entry.call {
+                RegisterCall::Write(value) => Access::Write(value),
+                RegisterCall::Read(value) => Access::Read(value),
+                RegisterCall::Cas(..) => return None,
+            };
+            Some(entry.timed(access))
+        });
+        zones::decide(self.initial, accesses)
     }
 
     fn show_state(&self, &value: &u32) -> String {

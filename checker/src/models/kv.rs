@@ -6,7 +6,8 @@
 //! | `append` | text | this is added at the end |
 //! | `get`, `read` | text or `null` | the key's text was this; `null` is that of a key without one |
 //!
-//! A `fail` did not happen. Texts begin as `""` or as the initial value.
+//! A `fail` did not happen. Texts begin as `""` or as the initial value. A key without `append`, whose texts were put
+//! once, is decided exactly, without a search.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -14,7 +15,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::values::shorten;
-use crate::linearizability::{Effect, Model, Recorded, Trace, Unfit};
+use crate::linearizability::zones::{self, Access};
+use crate::linearizability::{Conflict, Effect, Entry, Model, Recorded, Trace, Unfit};
 
 /// A map from keys to texts.
 #[derive(Clone, Debug)]
@@ -105,9 +107,9 @@ impl Model for Kv {
     fn effect(&self, state: &Arc<str>, call: &KvCall) -> Effect {
         match call {
             KvCall::Get(found) if found != state => Effect::NotNow,
-            KvCall::Put(text) if text != state => Effect::Changes,
-            KvCall::Append(text) if !text.is_empty() => Effect::Changes,
-            _ => Effect::Keeps,
+            KvCall::Get(_) => Effect::Looks,
+            KvCall::Append(text) if text.is_empty() => Effect::Looks,
+            KvCall::Put(_) | KvCall::Append(_) => Effect::Acts,
         }
     }
 
@@ -125,6 +127,23 @@ impl Model for Kv {
             KvCall::Append(_) => Trace::Everything,
             KvCall::Get(_) => Trace::Nothing,
         }
+    }
+
+    /// Without `append`, where each text was put once.
+    fn exact(&self, entries: &[Entry<KvCall>]) -> Option<Result<(), Conflict>> {
+        let appends = |entry: &Entry<KvCall>| matches!(entry.call, KvCall::Append(_));
+        if entries.iter().any(appends) {
+            return None;
+        }
+        let accesses = entries.iter().filter_map(|entry| {
+            let access = match &entry.call {
+                KvCall::Put(text) => Access::Write(&**text),
+                KvCall::Get(text) => Access::Read(&**text),
+                KvCall::Append(_) => return None,
+            };
+            Some(entry.timed(access))
+        });
+        zones::decide(&*self.initial, accesses)
     }
 
     fn weight(&self, state: &Arc<str>) -> usize {

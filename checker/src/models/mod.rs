@@ -1,14 +1,30 @@
 //! What a history can be judged as.
 
+mod append_log;
 mod cas_register;
+mod fenced_mutex;
+mod fenced_register;
 mod kv;
+mod multi_register;
+mod mutex;
+mod queue;
+mod reentrant_mutex;
+mod set;
 mod values;
 
 use std::fmt;
 use std::str::FromStr;
 
+pub use append_log::{AppendLog, List, Log, LogCall};
 pub use cas_register::{CasRegister, RegisterCall};
+pub use fenced_mutex::{FencedMutex, GrantCall, Grants};
+pub use fenced_register::{Fenced, FencedCall, FencedRegister};
 pub use kv::{Kv, KvCall};
+pub use multi_register::{MultiCall, MultiRegister};
+pub use mutex::{Mutex, MutexCall};
+pub use queue::{Queue, QueueCall};
+pub use reentrant_mutex::{ReentrantCall, ReentrantMutex};
+pub use set::{Set, SetCall};
 
 /// The rules by which a history is judged.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]

@@ -30,6 +30,14 @@ impl Values {
         id
     }
 
+    /// The value, for people; a text without its quotes.
+    pub fn text(&self, id: Id) -> String {
+        match self.values.get(id as usize) {
+            Some(Value::String(text)) => shorten(&text.escape_debug().to_string()),
+            _ => self.shown(id),
+        }
+    }
+
     /// The value, for people.
     pub fn shown(&self, id: Id) -> String {
         let text = self
