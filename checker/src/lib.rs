@@ -52,7 +52,8 @@
 //! |---|---|
 //! | [`history`] | events, operations and fault windows; reading and writing `history.jsonl` |
 //! | [`fencing`] | the rules, one file a family, and the exact check of a fenced register |
-//! | [`models`] | what a history can be judged as |
+//! | [`models`] | what a history can be judged as, one object a file |
+//! | [`linearizability`] | is there an order of atomic steps? The search, and the trait for models of one's own |
 //! | `judge` | start here: rules, coverage and denominators become a verdict |
 //! | `coverage` | zombie writes and faults against the plan |
 //! | [`finding`], [`verdict`] | the answer, as `verdict.json` has it |
@@ -68,5 +69,5 @@ pub mod models;
 mod scenario;
 pub mod verdict;
 
-pub use judge::judge;
+pub use judge::{Options, judge, judge_within};
 pub use models::{MODELS, Model};

@@ -105,7 +105,9 @@ impl Memo {
             .last()
             .is_some_and(|chunk| chunk.len() + length <= CHUNK);
         if !room {
-            self.chunks.push(Vec::with_capacity(length.max(CHUNK)));
+            // The first one grows as it fills: most searches are small.
+            let capacity = if self.chunks.is_empty() { 64 } else { CHUNK };
+            self.chunks.push(Vec::with_capacity(length.max(capacity)));
         }
         let number = self.chunks.len() - 1;
         let chunk = &mut self.chunks[number];
@@ -144,7 +146,12 @@ impl Memo {
         } else {
             0
         };
-        self.chunks.len() * (CHUNK * size_of::<u64>()) + table + growth
+        let full = self.chunks.len().saturating_sub(1) * CHUNK;
+        let last = self
+            .chunks
+            .last()
+            .map_or(0, |chunk| chunk.capacity().max(CHUNK));
+        (full + last) * size_of::<u64>() + table + growth
     }
 }
 

@@ -75,11 +75,13 @@
 //! | `search.rs` | the search |
 //! | `memo.rs` | where it has been |
 //! | `impasse.rs` | how far it got |
+//! | `finding.rs` | what was decided, as findings |
 //! | `zones.rs` | a register of unique values, decided without it |
 //! | `chain.rs` | what only grows, decided without it |
 
 pub(crate) mod chain;
 mod entry;
+mod finding;
 mod impasse;
 mod limits;
 mod memo;
@@ -88,6 +90,8 @@ mod parts;
 mod search;
 mod timeline;
 pub(crate) mod zones;
+
+pub(crate) use finding::Verdicts;
 
 pub use entry::{Conflict, Entry};
 pub use impasse::{Impasse, Placed};

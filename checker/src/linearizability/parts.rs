@@ -125,8 +125,11 @@ fn decide<M: Model>(
 }
 
 fn threads(limits: &Limits<'_>, parts: usize) -> usize {
+    if parts < 2 {
+        return 1;
+    }
     let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-    limits.threads.unwrap_or_else(cores).clamp(1, parts.max(1))
+    limits.threads.unwrap_or_else(cores).clamp(1, parts)
 }
 
 type Parts<C> = Vec<(Option<Name>, Vec<Entry<C>>)>;

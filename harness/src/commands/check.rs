@@ -2,11 +2,13 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::time::Instant;
 
 use fencepost_checker::history::{History, HistoryError};
+use fencepost_checker::linearizability::Limits;
 use fencepost_checker::models::MODELS;
 use fencepost_checker::verdict::Judgement;
-use fencepost_checker::{Model, judge};
+use fencepost_checker::{Model, Options, judge_within};
 
 use crate::cli::{CheckArguments, Ci, Format};
 use crate::error::{EXIT_USAGE, HarnessError};
@@ -37,7 +39,7 @@ pub fn check(arguments: &CheckArguments) -> Result<u8, HarnessError> {
     for file in &arguments.files {
         let status = match read(file, arguments.format) {
             Ok(history) => {
-                let judgement = judge(&history, model);
+                let judgement = judged(&history, model, arguments);
                 if arguments.json {
                     print_json(file, &history, &judgement)
                 } else if arguments.annotate == Some(Ci::Github) {
@@ -58,6 +60,20 @@ pub fn check(arguments: &CheckArguments) -> Result<u8, HarnessError> {
         worst = worse(worst, status);
     }
     Ok(worst)
+}
+
+/// Within the limits that were given; time is counted from here.
+fn judged(history: &History, model: Model, arguments: &CheckArguments) -> Judgement {
+    let begun = Instant::now();
+    let late = || arguments.within.is_some_and(|most| begun.elapsed() >= most);
+    let limits = Limits {
+        steps: arguments.steps,
+        memory: arguments.memory.map(|mib| mib.saturating_mul(1 << 20)),
+        stop: arguments.within.is_some().then_some(&late),
+        threads: None,
+    };
+    let initial = arguments.initial.clone();
+    judge_within(history, model, &Options { initial, limits })
 }
 
 /// The worse of two exit statuses; worst first: 1, 70, 64, 2, 0.
@@ -122,14 +138,15 @@ fn print_json(file: &str, history: &History, judgement: &Judgement) {
         "warnings": history.warnings,
         "coverage": judgement.coverage,
         "stats": judgement.stats,
+        "impasses": judgement.impasses,
     });
     say(line);
 }
 
 fn text(file: &str, history: &History, judgement: &Judgement, model: Model) -> String {
     let headline = match model {
-        Model::FencedRegister => report::register_headline(judgement),
         Model::Fencing => report::headline(judgement),
+        _ => report::register_headline(judgement),
     };
     for warning in &history.warnings {
         complain(format_args!("{file}: {warning}"));
