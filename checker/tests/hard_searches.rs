@@ -1,11 +1,11 @@
 //! Searches that are hard for a search: many open writes, impossible reads after many possible ones, limits.
-// Memory and time are measured here; the judge itself has no clock.
-#![allow(clippy::disallowed_methods, clippy::disallowed_types)]
+// Memory and time are measured here, from what the system tells of this process.
+#![allow(clippy::disallowed_methods)]
 
 mod foreign;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fencepost_checker::history::{Event, History, Type};
 use fencepost_checker::linearizability::{Answer, Decided, Exhausted, Limits, check, search};
@@ -66,7 +66,7 @@ fn open_writes(values: u64) -> Told {
 fn thirty_open_writes_decide_in_under_a_second() {
     let limits = Limits::default();
     let register = || CasRegister::new(&Value::Null);
-    let begun = Instant::now();
+    let begun = own_time();
     for values in [30, 5, 1] {
         // Nobody read any of them.
         let mut told = open_writes(values);
@@ -103,8 +103,10 @@ fn thirty_open_writes_decide_in_under_a_second() {
             &search(register(), &told.history(), &limits).expect("a register")
         ));
     }
-    let took = begun.elapsed();
-    assert!(took < Duration::from_secs(1), "{took:?}");
+    if let (Some(begun), Some(now)) = (begun, own_time()) {
+        let took = now.saturating_sub(begun);
+        assert!(took < Duration::from_secs(1), "{took:?}");
+    }
 }
 
 fn open_like(told: &Told) -> History {
@@ -178,30 +180,40 @@ fn the_longest_order_goes_with_what_ran_out() {
 #[test]
 fn an_outer_stop_is_heard_within_a_tenth_of_a_second() {
     let history = hard(18);
-    let begun = Instant::now();
+    let Some(begun) = own_time() else {
+        eprintln!("SKIPPED: this system does not tell how long a thread has run");
+        return;
+    };
+    // What else the machine does is not the search's fault, so the time is that of this thread alone.
+    let ran = || own_time().unwrap_or_default().saturating_sub(begun);
     let most = Duration::from_millis(200);
-    let (asked, longest, last) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    let asked = AtomicU64::new(0);
     let stop = || {
-        // Between two questions: what a stop could come late by, whatever else this machine does.
-        let now = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
-        let before = last.swap(now, Ordering::Relaxed);
-        longest.fetch_max(now.saturating_sub(before), Ordering::Relaxed);
         asked.fetch_add(1, Ordering::Relaxed);
-        begun.elapsed() >= most
+        ran() >= most
     };
     let limits = Limits {
         stop: Some(&stop),
         ..Limits::default()
     };
     let decided = check(queue(), &history, &limits).expect("a queue");
+    let took = ran();
     assert_eq!(exhausted(&decided).0, Exhausted::Stopped);
-    assert!(asked.load(Ordering::Relaxed) > 10, "asked {asked:?} times");
-    println!("asked {asked:?} times, {longest:?} us apart at most");
     assert!(
-        begun.elapsed() < most + Duration::from_millis(100),
-        "{:?}",
-        begun.elapsed()
+        took >= most && took < most + Duration::from_millis(100),
+        "{took:?}"
     );
+    assert!(asked.load(Ordering::Relaxed) > 10, "asked {asked:?} times");
+}
+
+/// How long this thread has run.
+fn own_time() -> Option<Duration> {
+    let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    told.split_whitespace()
+        .next()?
+        .parse()
+        .ok()
+        .map(Duration::from_nanos)
 }
 
 #[test]

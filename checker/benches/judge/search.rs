@@ -172,7 +172,7 @@ fn register_history(clients: u64, operations: u64) -> History {
         .map(|c| leases.history.names.intern(&format!("c{c}")))
         .collect();
     let stale = leases.history.names.intern("stale-token");
-    let (mut mark, mut stored) = (0_u64, Value::Null);
+    let (mut granted, mut mark, mut stored) = (0_u64, 0_u64, Value::Null);
     // Each client's operation takes effect at one moment and is answered up to 100 moments later; calls came as early.
     for number in 0..operations {
         let client = number % clients;
@@ -187,11 +187,11 @@ fn register_history(clients: u64, operations: u64) -> History {
             (read.value, read.high_water) = (Some(value), Some(high_water));
             continue;
         }
-        mark += u64::from(leases.random(50) == 0);
-        let token = if late && mark > 2 {
-            mark - 1 - leases.random(2)
+        granted += u64::from(leases.random(50) == 0);
+        let token = if late && granted > 2 {
+            granted - 1 - leases.random(2)
         } else {
-            mark
+            granted
         };
         let value = json!(number);
         let lost = leases.random(50) == 0;

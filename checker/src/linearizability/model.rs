@@ -60,6 +60,13 @@ pub trait Model: Sync {
         Trace::Everything
     }
 
+    /// Whether `hidden`, done in `state` right before `by`, is as good as done at any later place: `by` ends in the same
+    /// state with it and without, and all that `hidden` could ever do is to be seen by those who need what it leaves.
+    /// (A register: a write before a write.) The search then need not try it everywhere.
+    fn hides(&self, _state: &Self::State, _hidden: &Self::Call, _by: &Self::Call) -> bool {
+        false
+    }
+
     /// Decides a part without a search, where this model has an exact way for such histories; `None` where it has not.
     fn exact(&self, _entries: &[Entry<Self::Call>]) -> Option<Result<(), Conflict>> {
         None

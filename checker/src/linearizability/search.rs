@@ -13,6 +13,8 @@
 //! - A crashed call is tried only while a call is open that needs what it leaves ([`Trace`]), and only such a call may
 //!   come next: in an order with the fewest crashed calls each is seen by the very next one.
 //! - Equal crashed calls are one class with a number ([`Timeline`]).
+//! - An open call that the next one would hide ([`Model::hides`]), and that nobody needs but calls that are open and can
+//!   look at once, happens right before it, they with it: of an order that has it later, the same without it is one.
 //! - Where the model says that an open call can never happen any more, the branch ends.
 //! - No configuration is entered twice, nor one that is dominated by another ([`Memo`]).
 
@@ -103,6 +105,8 @@ pub(super) struct Search<'a, M: Model> {
     used: Vec<u32>,
     /// Classes of which some have happened and that somebody may still see.
     live: Links,
+    /// How many completed calls that have not happened need each value.
+    wanted: Vec<u32>,
     /// Entries in the order that is tried.
     order: Vec<u32>,
     /// What the next call must need, where the last one was a crashed one that nobody has seen yet.
@@ -141,6 +145,7 @@ impl<'a, M: Model> Search<'a, M> {
             called: vec![0; classes],
             used: vec![0; classes],
             live: Links::new(classes),
+            wanted: line.values.iter().map(|value| value.by).collect(),
             order: Vec::new(),
             after: Trace::Everything,
             done: Vec::new(),
@@ -367,6 +372,9 @@ impl<'a, M: Model> Search<'a, M> {
                 return false;
             }
             let entry = self.line.calls[candidate as usize].entry;
+            if after == Trace::Everything && !self.hide(entry) {
+                return false;
+            }
             let Some(next) = self.model.step(&self.state, self.call(entry)) else {
                 return false;
             };
@@ -379,6 +387,9 @@ impl<'a, M: Model> Search<'a, M> {
         let used = self.used[class as usize];
         let (entry, leaves) = (of.entries[used as usize], of.leaves);
         if after != Trace::Everything && !after.meets(of.needs) {
+            return false;
+        }
+        if after == Trace::Everything && !self.hide(entry) {
             return false;
         }
         let next = self.model.step(&self.state, self.call(entry));
@@ -402,6 +413,56 @@ impl<'a, M: Model> Search<'a, M> {
                 true
             }
         }
+    }
+
+    /// Lets all open calls happen that `by` hides, with those that see them. `false`: another one never can now.
+    fn hide(&mut self, by: u32) -> bool {
+        let by = self.call(by);
+        let mut call = self.open.first();
+        while let Some(open) = call {
+            call = self.open.after(open);
+            self.work += 1;
+            let of = &self.line.calls[open as usize];
+            let (entry, Some(left)) = (of.entry, of.left) else {
+                continue;
+            };
+            let hidden = self.call(entry);
+            if std::ptr::eq(hidden, by)
+                || self.line.values[left as usize].by_crashed
+                || !self.model.hides(&self.state, hidden, by)
+            {
+                continue;
+            }
+            let Some(next) = self.model.step(&self.state, hidden) else {
+                continue;
+            };
+            if !self.all_look(left, &next) {
+                continue;
+            }
+            self.state = next;
+            self.happen(open);
+            if self.settle().is_none() {
+                return false;
+            }
+            // Others may have happened with it.
+            call = self.open.first();
+        }
+        true
+    }
+
+    /// All who still need `value` are open, and can look at it in `state`.
+    fn all_look(&mut self, value: u32, state: &M::State) -> bool {
+        let wanted = self.wanted[value as usize];
+        if wanted == 0 {
+            return true;
+        }
+        self.work += self.line.slots as usize;
+        let looks = self.open.iter().filter(|&open| {
+            let of = &self.line.calls[open as usize];
+            of.needed == Some(value)
+                && self.model.effect(state, self.call(of.entry)) == Effect::Looks
+        });
+        looks.count() == wanted as usize
     }
 
     /// Lets all open calls happen that can and only look. Whether there were any; `None`: one of the others
@@ -440,7 +501,29 @@ impl<'a, M: Model> Search<'a, M> {
         let calls = &self.line.calls;
         self.candidates[crashed..]
             .sort_by_key(|&call| std::cmp::Reverse(calls[call as usize].returns));
-        debug_assert!(from <= crashed);
+        // Best of all is one after which the target can happen.
+        let wanted = self.call(calls[target as usize].entry);
+        if self.model.effect(&self.state, wanted) != Effect::NotNow {
+            return;
+        }
+        let mut candidates = self.candidates.split_off(from);
+        self.work += candidates.len();
+        candidates.sort_by_cached_key(|&candidate| {
+            let entry = if candidate & CRASHED == 0 {
+                self.line.calls[candidate as usize].entry
+            } else {
+                let class = (candidate & !CRASHED) as usize;
+                self.line.classes[class].entries[self.used[class] as usize]
+            };
+            let next = self.model.step(&self.state, self.call(entry));
+            next.is_some_and(|next| {
+                matches!(
+                    self.model.effect(&next, wanted),
+                    Effect::Looks | Effect::Acts
+                )
+            })
+        });
+        self.candidates.append(&mut candidates);
     }
 
     /// Classes that an open call needs, or that a class needs which is needed itself.
@@ -449,7 +532,7 @@ impl<'a, M: Model> Search<'a, M> {
             return;
         }
         self.classes.clear();
-        let mut needs = Wanted::default();
+        let mut needs = Called::default();
         for call in self.open.iter() {
             needs.add(self.line.calls[call as usize].needs, self);
         }
@@ -489,6 +572,9 @@ impl<'a, M: Model> Search<'a, M> {
     fn happen(&mut self, call: u32) {
         self.open.remove(call);
         self.flip(call);
+        if let Some(needed) = self.line.calls[call as usize].needed {
+            self.wanted[needed as usize] -= 1;
+        }
         self.done.push(Done::Happened(call));
         self.order.push(self.line.calls[call as usize].entry);
     }
@@ -511,6 +597,9 @@ impl<'a, M: Model> Search<'a, M> {
                 Some(Done::Called(call)) => self.open.remove(call),
                 Some(Done::Returned(call)) => self.flip(call),
                 Some(Done::Happened(call)) => {
+                    if let Some(needed) = self.line.calls[call as usize].needed {
+                        self.wanted[needed as usize] += 1;
+                    }
                     self.flip(call);
                     self.open.put_back(call);
                 }
@@ -554,13 +643,13 @@ impl<'a, M: Model> Search<'a, M> {
 
 /// Classes that are needed.
 #[derive(Debug, Default)]
-struct Wanted {
+struct Called {
     anything: bool,
     everything: bool,
     found: Vec<u32>,
 }
 
-impl Wanted {
+impl Called {
     fn add<M: Model>(&mut self, needs: Trace, search: &Search<'_, M>) {
         let leavers = &search.line.leavers;
         let mut find = |left: Option<u64>| {

@@ -31,6 +31,18 @@ pub(super) struct Completed {
     /// Where it returns, as a place on the line.
     pub returns: u32,
     pub needs: Trace,
+    /// The value that it needs, and the one that it leaves, as places in [`Timeline::values`].
+    pub needed: Option<u32>,
+    pub left: Option<u32>,
+}
+
+/// What is known of a value that calls need or leave.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Wanted {
+    /// How many completed calls need it.
+    pub by: u32,
+    /// A crashed call may need it.
+    pub by_crashed: bool,
 }
 
 /// Equal crashed calls.
@@ -51,6 +63,8 @@ pub(super) struct Timeline {
     pub slots: u32,
     /// Classes by what they leave: a value, or (`None`) anything. In order, so that each search goes the same way.
     pub leavers: BTreeMap<Option<u64>, Vec<u32>>,
+    /// Every value that is needed or left.
+    pub values: Vec<Wanted>,
 }
 
 impl Timeline {
@@ -59,11 +73,34 @@ impl Timeline {
         let completed = |entry: &Entry<M::Call>| entry.returned.is_some();
         timeline.gather_classes(model, entries);
         let useful = timeline.useful_until(model, entries);
+        let mut places: HashMap<u64, u32> = HashMap::new();
+        let mut values: Vec<Wanted> = Vec::new();
+        let mut place = |trace: Trace, values: &mut Vec<Wanted>| {
+            let Trace::Value(value) = trace else {
+                return None;
+            };
+            Some(*places.entry(value).or_insert_with(|| {
+                values.push(Wanted::default());
+                number(values.len() - 1)
+            }))
+        };
+        for class in &timeline.classes {
+            if let Some(needed) = place(class.needs, &mut values) {
+                values[needed as usize].by_crashed = true;
+            }
+        }
         // Index and rank: at equal indexes calls come first, so that they overlap.
         let mut line: Vec<(u64, u8, Event)> = Vec::with_capacity(entries.len() * 2);
         for (at, entry) in entries.iter().enumerate().filter(|(_, e)| completed(e)) {
             let call = number(timeline.calls.len());
+            let needed = place(model.needs(&entry.call), &mut values);
+            let left = place(model.leaves(&entry.call), &mut values);
+            if let Some(needed) = needed {
+                values[needed as usize].by += 1;
+            }
             timeline.calls.push(Completed {
+                needed,
+                left,
                 entry: number(at),
                 slot: 0,
                 returns: 0,
@@ -72,6 +109,7 @@ impl Timeline {
             line.push((entry.called, 0, Event::Call(call)));
             line.extend(entry.returned.map(|at| (at, 1, Event::Return(call))));
         }
+        timeline.values = values;
         for (class, until) in useful.into_iter().enumerate() {
             let members = &mut timeline.classes[class].entries;
             members.retain(|&at| Some(entries[at as usize].called) < until);

@@ -129,6 +129,13 @@ impl Model for CasRegister {
         }
     }
 
+    fn hides(&self, _: &u32, hidden: &RegisterCall, by: &RegisterCall) -> bool {
+        matches!(
+            (hidden, by),
+            (RegisterCall::Write(_), RegisterCall::Write(_))
+        )
+    }
+
     /// Without `cas`, where each value was written once.
     fn exact(&self, entries: &[Entry<RegisterCall>]) -> Option<Result<(), Conflict>> {
         let exchanges = |entry: &Entry<RegisterCall>| matches!(entry.call, RegisterCall::Cas(..));

@@ -171,6 +171,20 @@ impl Model for FencedRegister {
         }
     }
 
+    /// Later, a write can be accepted only where its token is the high water already, which it then leaves as it is.
+    fn hides(&self, state: &Fenced, hidden: &FencedCall, by: &FencedCall) -> bool {
+        let token = |call: &FencedCall| match call.0 {
+            Asks::Write {
+                token, old: None, ..
+            } => Some(token),
+            Asks::Write { .. } | Asks::Refused { .. } | Asks::Read { .. } => None,
+        };
+        match (token(hidden), token(by)) {
+            (Some(hidden), Some(by)) => state.high_water <= hidden && hidden <= by,
+            _ => false,
+        }
+    }
+
     fn show_state(&self, state: &Fenced) -> String {
         format!(
             "high water {}, value {}",
