@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use fencepost_checker::history::History;
 use fencepost_checker::linearizability::{Answer, Decided, Limits, Model, check, search};
-use fencepost_checker::models::{CasRegister, Kv};
+use fencepost_checker::models::{CasRegister, Kv, MultiRegister};
 use serde_json::{Value, json};
 
 /// The files under `folder` of the shared histories, or none.
@@ -103,5 +103,16 @@ fn knossos_registers_are_what_their_folders_say() {
             let legal = legal_both_ways(CasRegister::new(&json!(0)), &history);
             assert_eq!(legal, expected, "{}", path.display());
         }
+    }
+}
+
+#[test]
+fn knossos_multi_registers_are_what_their_folder_says() {
+    for (path, text) in files("knossos/multi-register/good") {
+        let history = foreign::jepsen(&text);
+        assert!(history.operations.len() > 100, "{}", path.display());
+        let beginning = json!({"x": 0, "y": 0});
+        let model = MultiRegister::new(&beginning).expect("an object");
+        assert!(legal_both_ways(model, &history), "{}", path.display());
     }
 }

@@ -181,8 +181,8 @@ impl<'a, M: Model> Search<'a, M> {
                 continue;
             }
             loop {
+                self.note();
                 if let Some(exhausted) = self.exhausted() {
-                    self.note();
                     return Found::Unknown(exhausted);
                 }
                 match self.other() {
@@ -191,14 +191,8 @@ impl<'a, M: Model> Search<'a, M> {
                             break;
                         }
                     }
-                    None if self.choices.is_empty() => {
-                        self.note();
-                        return Found::Not;
-                    }
-                    None => {
-                        self.note();
-                        self.leave();
-                    }
+                    None if self.choices.is_empty() => return Found::Not,
+                    None => self.leave(),
                 }
             }
         }
