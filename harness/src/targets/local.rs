@@ -13,8 +13,9 @@ use super::{Node, NodeCommand, Ports, Spawner, Tenancy, proc};
 use crate::error::HarnessError;
 use crate::journal::{Entry, Journal, Process};
 
-/// How long a node may take from its start until it answers; a database that was killed recovers first.
-const READY_WITHIN: Duration = Duration::from_secs(20);
+/// How long a node may take from its start until it answers; a database that was killed recovers first, while its clients
+/// knock all the time.
+const READY_WITHIN: Duration = Duration::from_secs(60);
 
 /// How long what was adopted may outlive SIGKILL.
 const ADOPTED_WITHIN: Duration = Duration::from_secs(2);
