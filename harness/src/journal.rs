@@ -65,7 +65,7 @@ pub enum Entry {
     /// Keys and tables are about to be made in a server of the user's.
     Tenancy {
         /// Where, and under which name.
-        tenancy: Tenancy,
+        tenancy: Box<Tenancy>,
     },
     /// A fault is about to begin.
     Fault {
@@ -168,7 +168,7 @@ impl Journal {
             match entry {
                 Entry::Proxy { name, .. } => outside.proxies.push(name.clone()),
                 Entry::Data { path } => outside.data.push(path.clone()),
-                Entry::Tenancy { tenancy } => outside.tenancies.push(tenancy.clone()),
+                Entry::Tenancy { tenancy } => outside.tenancies.push((**tenancy).clone()),
                 _ => {}
             }
         }

@@ -184,7 +184,7 @@ impl Orphan {
     /// Keys and tables in servers of the user's, under the name of exactly this run.
     fn tenancies(&self) -> Vec<Tenancy> {
         let tenancy = |entry: &Entry| match entry {
-            Entry::Tenancy { tenancy } if tenancy.is_of(&self.run) => Some(tenancy.clone()),
+            Entry::Tenancy { tenancy } if tenancy.is_of(&self.run) => Some((**tenancy).clone()),
             _ => None,
         };
         self.entries.iter().filter_map(tenancy).collect()

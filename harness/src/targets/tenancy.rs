@@ -131,7 +131,7 @@ impl Tenancy {
                 )));
             }
             journal.write(&Entry::Tenancy {
-                tenancy: self.clone(),
+                tenancy: Box::new(self.clone()),
             })?;
         }
         steward.prepare().await.map_err(told)

@@ -131,6 +131,12 @@ pub trait System: Debug + Send + Sync {
     }
 }
 
+/// Claims a system's ports and plans its nodes.
+type PlanSystem = fn(&Site<'_>, &mut Ports, Service) -> Result<Box<dyn System>, HarnessError>;
+
+/// The systems of a run, and which of them is the lock and which the resource, by position.
+pub type Systems = (Vec<Box<dyn System>>, [usize; 2]);
+
 /// What is known of a system before anything of it is started.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemKind {
@@ -145,7 +151,7 @@ pub struct SystemKind {
     /// Whether a run can start it; `Err` says what is missing and how to get it.
     pub installed: fn() -> Result<String, String>,
     /// Claims its ports and plans its nodes.
-    plan: fn(&Site<'_>, &mut Ports, Service) -> Result<Box<dyn System>, HarnessError>,
+    plan: PlanSystem,
 }
 
 /// Every system that can be started.
@@ -200,11 +206,7 @@ fn server_of(suite: &Suite, service: Service) -> Server {
 ///
 /// # Errors
 /// When no port is free, a program is missing, or a server of the user's has no address.
-pub fn plan(
-    suite: &Suite,
-    site: &Site<'_>,
-    ports: &mut Ports,
-) -> Result<(Vec<Box<dyn System>>, [usize; 2]), HarnessError> {
+pub fn plan(suite: &Suite, site: &Site<'_>, ports: &mut Ports) -> Result<Systems, HarnessError> {
     if suite.target.kind == TargetKind::External {
         let systems = Service::ALL.map(|service| external::plan(suite, service));
         let [lock, resource] = systems;
