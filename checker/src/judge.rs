@@ -1,7 +1,5 @@
 //! From a history to its judgement: rules, coverage, denominators, and one sentence that says why.
 
-use std::collections::HashSet;
-
 use crate::coverage;
 use crate::fencing::{self, Case, Exact, overlaps, proofs};
 use crate::finding::{Finding, Severity};
@@ -19,7 +17,10 @@ const NOTHING: &str = "empty: there is nothing to judge";
 /// operations is unknown: nothing is no evidence.
 #[must_use]
 pub fn judge(history: &History, model: Model) -> Judgement {
-    let case = Case::new(history);
+    let case = match model {
+        Model::Fencing => Case::new(history),
+        Model::FencedRegister => Case::of_registers(history),
+    };
     let (findings, exact, coverage) = match model {
         Model::Fencing => {
             let proofs = proofs(&case);
@@ -110,7 +111,7 @@ fn stats(case: &Case<'_>, exact: Exact) -> Stats {
         overlap: overlaps(case),
         ..Stats::default()
     };
-    let (mut clients, mut locks, mut keys) = (HashSet::new(), HashSet::new(), HashSet::new());
+    let mut seen = vec![[false; 3]; history.names.count()];
     for operation in &history.operations {
         match operation.outcome {
             Outcome::Ok => stats.ok += 1,
@@ -124,13 +125,17 @@ fn stats(case: &Case<'_>, exact: Exact) -> Stats {
         ));
         let counts = matches!(operation.function, Function::Write | Function::Append);
         stats.refused += u64::from(counts && case.is_refusal(operation));
-        clients.insert(operation.client);
-        locks.extend(operation.lock);
-        keys.extend(operation.key);
+        let names = [Some(operation.client), operation.lock, operation.key];
+        for (place, name) in names.into_iter().enumerate() {
+            if let Some(name) = name {
+                seen[name.position()][place] = true;
+            }
+        }
     }
-    stats.clients = clients.len() as u64;
-    stats.locks = locks.len() as u64;
-    stats.keys = keys.len() as u64;
+    let count = |place: usize| seen.iter().filter(|seen| seen[place]).count() as u64;
+    stats.clients = count(0);
+    stats.locks = count(1);
+    stats.keys = count(2);
     stats
 }
 

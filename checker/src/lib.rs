@@ -53,6 +53,7 @@
 //! | [`history`] | events, operations and fault windows; reading and writing `history.jsonl` |
 //! | [`fencing`] | the rules, one file a family, and the exact check of a fenced register |
 //! | [`online`] | the same verdict while events stream in, in bounded memory |
+//! | [`generate`] | histories that are made: of systems that keep their promises, or break one |
 //! | [`models`] | what a history can be judged as |
 //! | `judge` | start here: rules, coverage and denominators become a verdict |
 //! | `coverage` | zombie writes and faults against the plan |
@@ -61,6 +62,7 @@
 mod coverage;
 pub mod fencing;
 pub mod finding;
+pub mod generate;
 pub mod history;
 mod judge;
 pub mod models;

@@ -5,6 +5,10 @@
 //!
 //! `FENCEPOST_RECORDINGS` says how many recordings are made; unset, a part that a CI can afford.
 
+#[allow(
+    dead_code,
+    reason = "some of what is simulated is no business of a stream"
+)]
 mod simulated;
 
 use std::collections::BTreeSet;

@@ -6,7 +6,13 @@
     reason = "tests open the files that the judge may not"
 )]
 
-use fencepost_checker::history::{History, jsonl};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use fencepost_checker::generate::{Generator, Settings};
+use fencepost_checker::history::{
+    Format, Function, History, HistoryError, Intake, MAX_OPEN, Name, Pairing, ReadError, jsonl,
+};
 use fencepost_checker::{Model, judge};
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt, SeedableRng};
@@ -123,7 +129,13 @@ fn damaged_recordings_are_read_or_refused_in_one_line_and_never_panic() {
         for _ in 0..chance.random_range(1..4) {
             damage(&mut bytes, &mut chance);
         }
-        match History::read(&bytes) {
+        let read_at_once = History::read(&bytes);
+        assert_eq!(
+            told(&read_at_once),
+            told(&line_by_line(&bytes)),
+            "round {round}: the fast reader and the general parser"
+        );
+        match read_at_once {
             Ok(history) => {
                 read += 1;
                 assert!(history.events as usize <= bytes.len());
@@ -153,6 +165,65 @@ fn damaged_recordings_are_read_or_refused_in_one_line_and_never_panic() {
     );
 }
 
+/// The general parser alone, and one line after the other.
+fn line_by_line(bytes: &[u8]) -> Result<History, HistoryError> {
+    let mut reader = jsonl::Reader::new(bytes);
+    let mut pairing = Pairing::new();
+    while let Some((number, line)) = reader.next_line()? {
+        pairing.push(number, line)?;
+    }
+    let mut history = pairing.finish();
+    let warnings = reader.warnings().iter().cloned();
+    history.warnings.splice(0..0, warnings);
+    Ok(history)
+}
+
+/// All that a history says, or the error, in words: names and values as texts.
+fn told(read: &Result<History, HistoryError>) -> String {
+    let history = match read {
+        Ok(history) => history,
+        Err(error) => return format!("{error:?}"),
+    };
+    let name = |name: Option<Name>| name.map(|name| history.names.text(name));
+    let mut told = format!(
+        "{:?}\n{:?}\n{:?} {} {} {}\n",
+        history.header,
+        history.faults,
+        history.warnings,
+        history.events,
+        history.first_time,
+        history.last_time
+    );
+    for op in &history.operations {
+        let function = match op.function {
+            Function::Other(word) => history.names.text(word).to_owned(),
+            known => format!("{known:?}"),
+        };
+        let names = [
+            Some(op.client),
+            op.lock,
+            op.key,
+            op.path,
+            op.error,
+            op.identity,
+            op.session,
+        ]
+        .map(name);
+        told += &format!(
+            "{} {function} {names:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}\n",
+            op.process,
+            op.token,
+            history.value(op),
+            op.high_water,
+            op.ttl_ms,
+            op.outcome,
+            op.invoked,
+            op.completed
+        );
+    }
+    told
+}
+
 #[test]
 fn what_is_read_and_written_again_reads_the_same() {
     for recording in recordings() {
@@ -169,6 +240,221 @@ fn what_is_read_and_written_again_reads_the_same() {
             parsed.lines
         );
     }
+}
+
+/// Pieces of EDN and of logs that readers stumble over.
+const EDN_SPLINTERS: &[&str] = &[
+    "{",
+    "}",
+    "[",
+    "]",
+    "(",
+    ")",
+    "#{",
+    "#_",
+    "#",
+    "\"",
+    "\\",
+    ";",
+    "\n",
+    ",",
+    ":",
+    "nil",
+    "-",
+    "1/2",
+    "\u{feff}",
+    ":process",
+    ":process -1",
+    ":type :info",
+    ":f :acquire",
+    ":value [1 [2 3]]",
+    ":time 9",
+    ":index 3",
+    "^{:a 1}",
+    "18446744073709551616",
+    "1e400",
+    "##NaN",
+    "INFO  jepsen.util - 0\t:ok\t:read\t3\n",
+    "{:a {:a {:a {}}}}",
+];
+
+const JEPSEN: &[(Format, &str)] = &[
+    (
+        Format::Edn,
+        "; x\n[{:process 0, :type :invoke, :f :write, :value [1 3], :time 4}\n {:process :nemesis, :type :info, :f :kill, :value \"n1\"}\n {:process 0, :type :ok, :f :write, :value [1 3], :time 6}\n]",
+    ),
+    (
+        Format::Edn,
+        "{:index 0 :process 1 :type :invoke :f :cas :value [1 2]}\n#op{:index 1 :process 1 :type :info :f :cas :error :timeout}\n",
+    ),
+    (
+        Format::JepsenLog,
+        "INFO  jepsen.util - 0\t:invoke\t:cas\t[1 2]\nnoise\nINFO  jepsen.util - 0\t:fail\t:cas\t[1 2]\nINFO  jepsen.util - :nemesis\t:info\t:start\tnil\n",
+    ),
+];
+
+#[test]
+fn damaged_files_of_jepsen_are_read_or_refused_the_same_however_they_come() {
+    let mut chance = ChaCha8Rng::seed_from_u64(4);
+    let (mut read, mut refused) = (0, 0);
+    for round in 0..ROUNDS {
+        let &(format, text) = JEPSEN.choose(&mut chance).expect("there are some");
+        let mut bytes = text.as_bytes().to_vec();
+        for _ in 0..chance.random_range(1..4) {
+            if chance.random_bool(0.5) {
+                let splinter = EDN_SPLINTERS.choose(&mut chance).expect("there are some");
+                let place = chance.random_range(0..=bytes.len());
+                bytes.splice(place..place, splinter.bytes());
+            } else {
+                damage(&mut bytes, &mut chance);
+            }
+        }
+        let whole = History::read_as(&bytes, format);
+        let mut intake = Intake::new(format);
+        let size = chance.random_range(1..40);
+        let pushed = bytes.chunks(size).try_for_each(|block| intake.push(block));
+        let in_blocks = pushed.and_then(|()| intake.finish());
+        assert_eq!(told(&whole), told(&in_blocks), "round {round}");
+        match whole {
+            Ok(history) => {
+                read += 1;
+                assert_eq!(judge(&history, Model::Fencing).stats.events, history.events);
+            }
+            Err(error) => {
+                refused += 1;
+                let lines = bytes.split(|&byte| byte == b'\n').count();
+                assert!((1..=lines).contains(&error.line), "round {round}: {error}");
+            }
+        }
+    }
+    assert!(
+        read > ROUNDS / 50 && refused > ROUNDS / 50,
+        "both happen: {read} read, {refused} refused"
+    );
+}
+
+#[test]
+fn a_large_file_reads_the_same_at_once_in_blocks_and_line_by_line_damaged_or_not() {
+    let settings = Settings {
+        operations: 6_000,
+        timeouts: 0.02,
+        ..Settings::default()
+    };
+    let mut whole = Vec::new();
+    for made in Generator::new(&settings) {
+        made.write(&mut whole);
+    }
+    assert!(
+        whole.len() > 1 << 20,
+        "many threads read it, in many blocks"
+    );
+    let mut chance = ChaCha8Rng::seed_from_u64(5);
+    for round in 0..12 {
+        let mut bytes = whole.clone();
+        if round > 0 {
+            damage(&mut bytes, &mut chance);
+        }
+        let expected = told(&line_by_line(&bytes));
+        assert_eq!(told(&History::read(&bytes)), expected, "round {round}");
+        let streamed = match History::read_stream(&bytes[..]) {
+            Err(ReadError::History(error)) => Err(error),
+            other => Ok(other.expect("memory is read")),
+        };
+        assert_eq!(told(&streamed), expected, "round {round}");
+        let mut intake = Intake::new(Format::Jsonl);
+        let pushed = bytes
+            .chunks(70_001)
+            .try_for_each(|block| intake.push(block));
+        assert_eq!(told(&pushed.and_then(|()| intake.finish())), expected);
+    }
+}
+
+/// So many bytes of one kind, and how many of them were asked for.
+struct Endless {
+    byte: u8,
+    left: u64,
+    read: Arc<AtomicU64>,
+}
+
+impl std::io::Read for Endless {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let length = into
+            .len()
+            .min(usize::try_from(self.left).unwrap_or(usize::MAX));
+        into[..length].fill(self.byte);
+        self.left -= length as u64;
+        self.read.fetch_add(length as u64, Ordering::Relaxed);
+        Ok(length)
+    }
+}
+
+#[test]
+fn a_line_of_a_gigabyte_is_refused_after_a_few_blocks_in_every_format() {
+    for (format, byte) in [
+        (Format::Jsonl, b'x'),
+        (Format::JepsenLog, b'x'),
+        (Format::Edn, b'['),
+        (Format::Edn, b'{'),
+    ] {
+        let read = Arc::new(AtomicU64::new(0));
+        let endless = Endless {
+            byte,
+            left: 1 << 30,
+            read: Arc::clone(&read),
+        };
+        let error = History::read_stream_as(endless, format).expect_err("no history");
+        let ReadError::History(error) = error else {
+            panic!("{error}")
+        };
+        assert_eq!(error.line, 1, "{error}");
+        let read = read.load(Ordering::Relaxed);
+        assert!(read < 4 << 20, "{format}: {read} bytes were asked for");
+    }
+}
+
+#[test]
+fn a_million_open_operations_are_read_and_no_file_with_more_is_read_to_its_end() {
+    /// Lines that open an operation each, as they are asked for.
+    struct Openings {
+        process: u64,
+        rest: Vec<u8>,
+        most: u64,
+    }
+    impl std::io::Read for Openings {
+        fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+            use std::io::Write as _;
+            while self.rest.len() < into.len() && self.process < self.most {
+                let process = self.process;
+                writeln!(
+                    self.rest,
+                    "{{\"index\":{process},\"time\":0,\"process\":{process},\"type\":\"invoke\",\"f\":\"read\",\"client\":\"c\"}}"
+                )?;
+                self.process += 1;
+            }
+            let length = into.len().min(self.rest.len());
+            into[..length].copy_from_slice(&self.rest[..length]);
+            self.rest.drain(..length);
+            Ok(length)
+        }
+    }
+    let openings = |most| Openings {
+        process: 0,
+        rest: Vec::new(),
+        most,
+    };
+    let history = History::read_stream(openings(1_000_000)).expect("a million");
+    assert_eq!(history.operations.len(), 1_000_000);
+    let mut many = openings(10_000_000);
+    let error = History::read_stream(&mut many).expect_err("too many");
+    let ReadError::History(error) = error else {
+        panic!("{error}")
+    };
+    assert_eq!(error.line, MAX_OPEN + 1);
+    assert!(
+        many.process < 2_000_000,
+        "{} lines were asked for",
+        many.process
+    );
 }
 
 #[test]

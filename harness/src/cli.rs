@@ -31,6 +31,11 @@ pub enum Verb {
     ///
     /// The exit status is the worst of all files: 1 invalid, 70, 64 unreadable, 2 unknown, 0 valid.
     Check(CheckArguments),
+    /// Make a history of a lock service and a fenced resource: honest, or with one promise broken.
+    ///
+    /// It is made event by event, so that any number of operations takes little memory. The same flags make the same
+    /// file everywhere. Exit status: 0 written, 64 wrong usage, 70 it could not be written.
+    Generate(GenerateArguments),
     /// Draw a saved run again: all of its report, or one document or picture of it.
     ///
     /// Without --plot and --format, report.html, summary.md, junit.xml and plots/ of the run are written anew and their
@@ -146,6 +151,44 @@ pub struct CheckArguments {
     pub annotate: Option<Ci>,
 }
 
+/// `fencepost generate`
+#[derive(Args, Debug)]
+pub struct GenerateArguments {
+    /// How many operations are invoked.
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub operations: u64,
+    /// How many clients there are.
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub clients: u32,
+    /// How many keys there are.
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub keys: u32,
+    /// How many locks guard them; at most one for each key and for each client.
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
+    pub locks: u32,
+    /// Everything that is drawn is drawn from this.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// The share of reads among the operations, 0 to 1.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.5)]
+    pub reads: f64,
+    /// The share of holds that end with the holder asleep, which then writes too late.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.2)]
+    pub zombies: f64,
+    /// The share of operations whose answer is lost.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.005)]
+    pub timeouts: f64,
+    /// The share of refusals and reads that do not name the high water.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.5)]
+    pub nameless: f64,
+    /// Break one promise once: stale-write, lost-write, invented-value, duplicate-token or token-regression.
+    #[arg(long, value_name = "NAME")]
+    pub defect: Option<fencepost_checker::generate::Defect>,
+    /// Write here instead of to standard output.
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+}
+
 /// How a run's result is printed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub enum RunFormat {
@@ -203,6 +246,10 @@ pub enum Format {
     Auto,
     /// One JSON object a line, as `fencepost run` writes it.
     Jsonl,
+    /// Jepsen's history.edn: one map a line, or all in one list or vector.
+    Edn,
+    /// Jepsen's log: `INFO  jepsen.util - PROCESS :TYPE :F VALUE` among other lines.
+    JepsenLog,
     /// Another way to say --annotate github, as `run` knows it; the file is read as if nothing was said.
     #[value(hide = true)]
     Github,

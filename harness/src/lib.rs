@@ -79,6 +79,7 @@ fn dispatch(verb: &Verb) -> Result<u8, HarnessError> {
     match verb {
         Verb::Run(arguments) => commands::run::run(arguments),
         Verb::Check(arguments) => commands::check::check(arguments),
+        Verb::Generate(arguments) => commands::generate::generate(arguments),
         Verb::Heal(arguments) => commands::heal::heal(arguments),
         Verb::Doctor(arguments) => commands::doctor::doctor(arguments),
         Verb::Report(arguments) => commands::report::report(arguments),

@@ -16,15 +16,15 @@
 //! State, for each log: the longest list so far as the places of its appends; which appends are surely done. A list's
 //! length is paid for each time that it is read.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
-use serde_json::Value;
+use hashbrown::HashMap;
 
 use super::case::Case;
 use super::shown::Shown;
 use super::story::{self, Scene};
-use super::{Draft, LOST_ACKED_WRITE, NON_ATOMIC_CHECK, NOT_LINEARIZABLE};
-use crate::history::{Function, Name, Outcome};
+use super::{Draft, LOST_ACKED_WRITE, NON_ATOMIC_CHECK, NOT_LINEARIZABLE, Place};
+use crate::history::{Datum, Function, Outcome};
 
 /// What the lists show.
 #[derive(Debug, Default)]
@@ -47,16 +47,16 @@ enum Wrong {
 
 /// An append of a log.
 #[derive(Debug)]
-struct Log<'a> {
-    /// By value: the append, and whether it is the only one.
-    appended: HashMap<&'a Value, (usize, bool)>,
+struct Log {
+    /// By value: the first append, and when the second was sent.
+    appended: HashMap<Datum, (usize, u64)>,
     /// Appends in the order in which they stand in the longest list.
     longest: Vec<u32>,
     longest_read: usize,
     /// Appends that are surely done, in the order in which that was shown.
     done: Vec<usize>,
-    /// Another kind of operation changes it too.
-    mixed: bool,
+    /// From here on another kind of operation may have changed it too.
+    until: u64,
 }
 
 const NONE: u32 = u32::MAX;
@@ -87,11 +87,16 @@ pub(crate) fn lists(case: &Case<'_>) -> Lists {
             Function::Read if !moment.returns => {
                 when_sent[op] = u32::try_from(log.done.len()).unwrap_or(NONE);
             }
-            Function::Read if operation.outcome == Outcome::Ok && !log.mixed => {
-                let list = match &operation.value {
-                    Some(Value::Array(list)) => list.as_slice(),
-                    Some(Value::Null) => &[],
-                    _ => continue,
+            Function::Read if operation.outcome == Outcome::Ok => {
+                if operation.returned().is_none_or(|at| at.index >= log.until) {
+                    continue;
+                }
+                let list = match operation.value {
+                    Some(Datum::NULL) => Some(&[][..]),
+                    value => value.and_then(|value| case.list(value)),
+                };
+                let Some(list) = list else {
+                    continue;
                 };
                 let sent = when_sent[op] as usize;
                 for (wrong, witness) in
@@ -106,7 +111,7 @@ pub(crate) fn lists(case: &Case<'_>) -> Lists {
             _ => {}
         }
     }
-    let places: HashMap<u32, (Option<Name>, Option<Name>)> = case
+    let places: HashMap<u32, Place> = case
         .history
         .operations
         .iter()
@@ -123,8 +128,8 @@ pub(crate) fn lists(case: &Case<'_>) -> Lists {
     lists
 }
 
-fn logs<'a>(case: &Case<'a>) -> HashMap<u32, Log<'a>> {
-    let mut logs: HashMap<u32, Log<'a>> = HashMap::new();
+fn logs(case: &Case<'_>) -> HashMap<u32, Log> {
+    let mut logs: HashMap<u32, Log> = HashMap::new();
     let operations = &case.history.operations;
     for (op, operation) in operations.iter().enumerate() {
         if operation.function != Function::Append {
@@ -135,16 +140,16 @@ fn logs<'a>(case: &Case<'a>) -> HashMap<u32, Log<'a>> {
             longest: Vec::new(),
             longest_read: 0,
             done: Vec::new(),
-            mixed: false,
+            until: u64::MAX,
         });
-        match &operation.value {
+        match operation.value {
             Some(value) if !value.is_null() => {
                 log.appended
                     .entry(value)
-                    .and_modify(|known| known.1 = false)
-                    .or_insert((op, true));
+                    .and_modify(|known| known.1 = known.1.min(operation.invoked.index))
+                    .or_insert((op, u64::MAX));
             }
-            _ => log.mixed = true,
+            _ => log.until = log.until.min(operation.invoked.index),
         }
     }
     for (op, operation) in operations.iter().enumerate() {
@@ -154,29 +159,32 @@ fn logs<'a>(case: &Case<'a>) -> HashMap<u32, Log<'a>> {
             _ => false,
         };
         if let Some(log) = logs.get_mut(&case.spots[op].object).filter(|_| changes) {
-            log.mixed = true;
+            log.until = log.until.min(operation.invoked.index);
         }
     }
     logs
 }
 
 /// When each append is first shown: by its own answer, or by the first list that holds it.
-fn done(case: &Case<'_>, logs: &HashMap<u32, Log<'_>>) -> Shown {
+fn done(case: &Case<'_>, logs: &HashMap<u32, Log>) -> Shown {
     let mut shown = Shown::new(case);
     for (op, operation) in case.history.operations.iter().enumerate() {
-        let (Function::Read, Outcome::Ok, Some(Value::Array(list)), Some(returned)) = (
+        let (Function::Read, Outcome::Ok, Some(value), Some(returned)) = (
             operation.function,
             operation.outcome,
-            &operation.value,
+            operation.value,
             operation.returned(),
         ) else {
+            continue;
+        };
+        let Some(list) = case.list(value) else {
             continue;
         };
         let Some(log) = logs.get(&case.spots[op].object) else {
             continue;
         };
-        for element in list {
-            if let Some(&(append, true)) = log.appended.get(element) {
+        for &element in list {
+            if let Some(append) = log.append_of(element, returned.index) {
                 shown.note(append, returned.index, op);
             }
         }
@@ -184,7 +192,13 @@ fn done(case: &Case<'_>, logs: &HashMap<u32, Log<'_>>) -> Shown {
     shown
 }
 
-impl Log<'_> {
+impl Log {
+    /// The one append of a value that had been sent before a read was over; or the first of those sent later.
+    fn append_of(&self, element: Option<Datum>, returned: u64) -> Option<usize> {
+        let &(append, again) = self.appended.get(&element?)?;
+        (returned < again).then_some(append)
+    }
+
     /// Notes that an append is surely done, if `by` is the first to show it.
     fn finish(&mut self, append: usize, by: usize, shown: &Shown) {
         if shown.by(append) == by {
@@ -198,7 +212,7 @@ impl Log<'_> {
         case: &Case<'_>,
         shown: &mut Shown,
         read: usize,
-        list: &[Value],
+        list: &[Option<Datum>],
         done_when_sent: usize,
         failed: &mut Vec<(usize, usize)>,
     ) -> Vec<(Wrong, Vec<usize>)> {
@@ -210,15 +224,12 @@ impl Log<'_> {
         let mut last_sent: Option<usize> = None;
         let mut done = 0;
         let mut known = false;
-        for element in list {
-            let append = match self.appended.get(element) {
-                Some(&(append, true)) => append,
-                Some(_) => {
-                    places.push(NONE);
-                    continue;
-                }
+        for &element in list {
+            let append = match self.append_of(element, returned) {
+                Some(append) => append,
                 None => {
-                    if known {
+                    if known && element.is_none_or(|element| !self.appended.contains_key(&element))
+                    {
                         wrong.push((Wrong::NeverAppended, vec![read]));
                     }
                     places.push(NONE);
@@ -229,6 +240,7 @@ impl Log<'_> {
             known = true;
             if operation.invoked.index > returned {
                 wrong.push((Wrong::NeverAppended, vec![append, read]));
+                continue;
             }
             if operation.outcome == Outcome::Failed {
                 failed.push((append, read));
@@ -262,10 +274,12 @@ impl Log<'_> {
             wrong.push((Wrong::Twice, self.twice(&places, read)));
         }
         if done < done_when_sent {
-            let missing = self.done[..done_when_sent]
-                .iter()
-                .copied()
-                .find(|&append| !places.contains(&u32::try_from(append).unwrap_or(NONE)));
+            let missing = self.done[..done_when_sent].iter().copied().find(|&append| {
+                let value = case.operation(append).value;
+                // One whose value was sent again may be in the list under the other's name.
+                self.append_of(value, returned) == Some(append)
+                    && !places.contains(&u32::try_from(append).unwrap_or(NONE))
+            });
             if let Some(append) = missing {
                 let mut witness = vec![append, read];
                 let own = case.operation(append).outcome == Outcome::Ok

@@ -4,21 +4,13 @@
 //! what was accepted and what refused. Judges nothing.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 
-use serde_json::Value;
+use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
 
-use crate::history::{Function, History, MarkScope, Name, Operation, Outcome, Token};
-
-/// An invocation or a return, as a place to stand at while going through the history in order.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Moment {
-    /// The operation's position in [`History::operations`].
-    pub op: usize,
-    /// Whether it returns here; else it is invoked.
-    pub returns: bool,
-    index: u64,
-}
+use super::by_name::ByName;
+use super::moments::Moments;
+use crate::history::{Datum, Function, History, MarkScope, Name, Operation, Outcome, Token};
 
 /// What shares one high water: a lock or a key, each with the path by which it is written (`None` is `primary`).
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -44,8 +36,54 @@ const NONE: u32 = u32::MAX;
 /// The first two writes of one value of one key, in order of invocation.
 #[derive(Clone, Copy, Debug)]
 struct Written {
-    first: usize,
-    second: Option<usize>,
+    key: Option<Name>,
+    first: u32,
+    second: u32,
+}
+
+/// Who wrote or appended which value.
+#[derive(Debug, Default)]
+struct Writings {
+    /// By value, for the first key that it is written to.
+    main: Vec<Option<Written>>,
+    /// For the other keys.
+    rest: HashMap<(Option<Name>, Datum), Written>,
+}
+
+impl Writings {
+    fn note(&mut self, op: u32, key: Option<Name>, value: Datum) {
+        let new = Written {
+            key,
+            first: op,
+            second: NONE,
+        };
+        let written = match &mut self.main[value.position()] {
+            none @ None => {
+                *none = Some(new);
+                return;
+            }
+            Some(written) if written.key == key => written,
+            Some(_) => match self.rest.entry((key, value)) {
+                Entry::Occupied(written) => written.into_mut(),
+                Entry::Vacant(vacant) => {
+                    vacant.insert(new);
+                    return;
+                }
+            },
+        };
+        if written.second == NONE {
+            written.second = op;
+        }
+    }
+
+    #[inline]
+    fn of(&self, key: Option<Name>, value: Datum) -> Option<&Written> {
+        match self.main.get(value.position())? {
+            Some(written) if written.key == key => Some(written),
+            Some(_) => self.rest.get(&(key, value)),
+            None => None,
+        }
+    }
 }
 
 /// What the operations on a key say about the lock that guards it.
@@ -54,6 +92,8 @@ struct Voice {
     lock: Name,
     /// The index from which on they contradict each other.
     until: u64,
+    /// The first operation that names it; `None` where the header does.
+    by: Option<usize>,
 }
 
 /// A history before its judge.
@@ -61,7 +101,7 @@ struct Voice {
 pub(crate) struct Case<'a> {
     pub history: &'a History,
     /// Every invocation and every return, by index. An unknown outcome never returns.
-    pub moments: Vec<Moment>,
+    pub moments: Moments,
     pub mark_scope: MarkScope,
     /// Where each operation takes place.
     pub spots: Vec<Spot>,
@@ -70,46 +110,67 @@ pub(crate) struct Case<'a> {
     pub objects: usize,
     stale_token: Option<Name>,
     primary: Option<Name>,
-    key_locks: HashMap<Name, Voice>,
+    key_locks: ByName<Voice>,
     /// For each lock its first acquire, or rather the first that was answered.
-    acquired: HashMap<Name, usize>,
+    acquired: ByName<usize>,
     grants: HashMap<(Name, Token), Vec<usize>>,
-    written: HashMap<(Option<Name>, &'a Value), Written>,
+    written: Writings,
+    /// Of a history with appends, the elements of each list that was read; one that nobody wrote by itself is `None`.
+    lists: HashMap<Datum, Vec<Option<Datum>>>,
     /// For each read the write whose value it returned, for each write the first read that did; else [`NONE`].
     seen: Vec<u32>,
 }
 
 impl<'a> Case<'a> {
-    pub fn new(history: &'a History) -> Self {
-        let mut case = Self {
+    /// For the register model alone, which asks neither for moments nor for grants.
+    pub fn of_registers(history: &'a History) -> Self {
+        let header = history.header.as_ref();
+        Self {
             history,
-            moments: moments(&history.operations),
-            mark_scope: history
-                .header
-                .as_ref()
-                .map(|header| header.mark_scope)
-                .unwrap_or_default(),
-            spots: Vec::with_capacity(history.operations.len()),
+            moments: Moments::default(),
+            mark_scope: header.map(|header| header.mark_scope).unwrap_or_default(),
+            spots: Vec::new(),
             scopes: 0,
             objects: 0,
             stale_token: history.names.find("stale-token"),
             primary: history.names.find("primary"),
             key_locks: key_locks(history),
-            acquired: HashMap::new(),
+            acquired: ByName::default(),
             grants: HashMap::new(),
-            written: HashMap::new(),
-            seen: vec![NONE; history.operations.len()],
+            written: Writings::default(),
+            lists: HashMap::new(),
+            seen: Vec::new(),
+        }
+    }
+
+    pub fn new(history: &'a History) -> Self {
+        let operations = &history.operations;
+        let mut case = Self {
+            // There are fewer than 2^31 operations, or there are no moments.
+            moments: Moments::of(operations),
+            seen: vec![NONE; operations.len()],
+            ..Self::of_registers(history)
         };
         case.place();
-        for (op, operation) in history.operations.iter().enumerate() {
+        case.written.main = vec![None; history.values.count()];
+        let mut appends = false;
+        for (op, operation) in operations.iter().enumerate() {
             match operation.function {
                 Function::Acquire => case.note_acquire(op, operation),
-                Function::Write | Function::Append => case.note_written(op, operation),
+                Function::Write | Function::Append => {
+                    appends |= operation.function == Function::Append;
+                    if let Some(value) = operation.value.filter(|value| !value.is_null()) {
+                        case.written.note(index(op), operation.key, value);
+                    }
+                }
                 _ => {}
             }
         }
-        for (op, operation) in history.operations.iter().enumerate() {
+        for (op, operation) in operations.iter().enumerate() {
             if operation.function == Function::Read && operation.outcome == Outcome::Ok {
+                if appends {
+                    case.note_list(operation);
+                }
                 case.note_read(op, operation);
             }
         }
@@ -121,18 +182,18 @@ impl<'a> Case<'a> {
         let mut objects: HashMap<(Option<Name>, Option<Name>), u32> = HashMap::new();
         let mut scopes: HashMap<Scope, u32> = HashMap::new();
         // Keys on the primary path are looked up in a table.
-        let mut plain = vec![NONE; self.history.names.len() + 1];
+        let mut plain = vec![NONE; self.history.names.count() + 1];
         for operation in &self.history.operations {
             let path = self.path(operation);
             let mut object = NONE;
             if path.is_none() {
-                object = plain[operation.key.map_or(0, |key| key.index() + 1)];
+                object = plain[operation.key.map_or(0, |key| key.position() + 1)];
             }
             if object == NONE {
                 let next = u32::try_from(objects.len()).unwrap_or(NONE);
                 object = *objects.entry((operation.key, path)).or_insert(next);
                 if path.is_none() {
-                    plain[operation.key.map_or(0, |key| key.index() + 1)] = object;
+                    plain[operation.key.map_or(0, |key| key.position() + 1)] = object;
                 }
             }
             let lock = self.lock(operation);
@@ -143,7 +204,7 @@ impl<'a> Case<'a> {
                 *scopes.entry(self.scope(operation)).or_insert(next)
             };
             self.spots.push(Spot {
-                lock: lock.map_or(NONE, |lock| index(lock.index())),
+                lock: lock.map_or(NONE, |lock| index(lock.position())),
                 scope,
                 object,
             });
@@ -152,56 +213,59 @@ impl<'a> Case<'a> {
         self.scopes = scopes.len().max(self.objects);
     }
 
-    /// Notes which write a read saw. Of a list it is the append with the greatest token; each of the list was seen.
-    fn note_read(&mut self, op: usize, read: &'a Operation) {
-        let (Some(value), Some(returned)) = (read.value.as_ref(), read.returned()) else {
-            return;
-        };
-        let seen = match (self.written_before(read.key, value, returned.index), value) {
-            (Some(write), _) => Some(write),
-            (None, Value::Array(elements)) => {
-                let mut newest: Option<usize> = None;
-                for element in elements {
-                    let Some(append) = self
-                        .written_before(read.key, element, returned.index)
-                        .filter(|&append| self.operation(append).function == Function::Append)
-                    else {
-                        continue;
-                    };
-                    self.note_first_read(append, op);
-                    let newer = newest.is_none_or(|newest| {
-                        self.operation(newest).token < self.operation(append).token
-                    });
-                    if newer && self.operation(append).outcome != Outcome::Failed {
-                        newest = Some(append);
-                    }
-                }
-                newest
-            }
-            (None, _) => None,
-        };
-        if let Some(write) = seen {
-            self.seen[op] = index(write);
-            self.note_first_read(write, op);
+    /// Spells out the list that a read returned, if it is one.
+    fn note_list(&mut self, read: &Operation) {
+        if let Some(value) = read.value
+            && let Entry::Vacant(new) = self.lists.entry(value)
+            && let Some(elements) = self.history.values.elements(value)
+        {
+            new.insert(elements);
         }
     }
 
-    fn note_first_read(&mut self, write: usize, read: usize) {
-        if self.seen[write] == NONE {
-            self.seen[write] = index(read);
+    /// Notes which write a read saw. Of a list it is the append with the greatest token; each of the list was seen.
+    fn note_read(&mut self, op: usize, read: &Operation) {
+        let (Some(value), Some(returned)) = (read.value, read.returned()) else {
+            return;
+        };
+        let mut seen = self.written_before(read.key, value, returned.index);
+        if seen.is_none()
+            && let Some(elements) = self.lists.get(&value)
+        {
+            for &element in elements.iter().flatten() {
+                let Some(append) = self
+                    .written_before(read.key, element, returned.index)
+                    .filter(|&append| self.operation(append).function == Function::Append)
+                else {
+                    continue;
+                };
+                note_first_read(&mut self.seen, append, op);
+                let newer = seen.is_none_or(|newest| {
+                    self.operation(newest).token < self.operation(append).token
+                });
+                if newer && self.operation(append).outcome != Outcome::Failed {
+                    seen = Some(append);
+                }
+            }
+        }
+        if let Some(write) = seen {
+            self.seen[op] = index(write);
+            note_first_read(&mut self.seen, write, op);
         }
     }
 
     /// The one write of this value that was invoked before `returned`.
-    fn written_before(&self, key: Option<Name>, value: &Value, returned: u64) -> Option<usize> {
-        let written = self.written.get(&(key, value))?;
-        let before = |write: usize| self.operation(write).invoked.index < returned;
-        (before(written.first) && !written.second.is_some_and(before)).then_some(written.first)
+    #[inline]
+    fn written_before(&self, key: Option<Name>, value: Datum, returned: u64) -> Option<usize> {
+        let written = self.written.of(key, value)?;
+        let before =
+            |write: u32| write != NONE && self.operation(write as usize).invoked.index < returned;
+        (before(written.first) && !before(written.second)).then_some(written.first as usize)
     }
 
     fn note_acquire(&mut self, op: usize, operation: &Operation) {
-        if let Some(lock) = operation.lock {
-            let known = self.acquired.entry(lock).or_insert(op);
+        if operation.lock.is_some() {
+            let known = self.acquired.of(operation.lock, || op);
             if self.history.operations[*known].outcome == Outcome::Unknown {
                 *known = op;
             }
@@ -210,18 +274,6 @@ impl<'a> Case<'a> {
             (operation.lock, operation.token, Self::is_grant(operation))
         {
             self.grants.entry((lock, token)).or_default().push(op);
-        }
-    }
-
-    fn note_written(&mut self, op: usize, operation: &'a Operation) {
-        if let Some(value) = operation.value.as_ref().filter(|value| !value.is_null()) {
-            self.written
-                .entry((operation.key, value))
-                .and_modify(|written| written.second = written.second.or(Some(op)))
-                .or_insert(Written {
-                    first: op,
-                    second: None,
-                });
         }
     }
 
@@ -236,7 +288,7 @@ impl<'a> Case<'a> {
     /// The lock that an operation names, or that guards its key as far as the file tells up to there.
     pub fn lock(&self, operation: &Operation) -> Option<Name> {
         let guards = || {
-            let voice = self.key_locks.get(&operation.key?)?;
+            let voice = self.key_locks.get(Some(operation.key?))?;
             (operation.invoked.index < voice.until).then_some(voice.lock)
         };
         operation.lock.or_else(guards)
@@ -244,7 +296,13 @@ impl<'a> Case<'a> {
 
     /// The lock that the header, else the first operation that names one, puts before a key.
     pub fn first_lock(&self, key: Option<Name>) -> Option<Name> {
-        self.key_locks.get(&key?).map(|voice| voice.lock)
+        self.key_locks.get(Some(key?)).map(|voice| voice.lock)
+    }
+
+    /// The operation that tells the lock of one that does not name it.
+    pub fn lock_told_by(&self, operation: &Operation) -> Option<usize> {
+        let voice = self.key_locks.get(Some(operation.key?))?;
+        voice.by.filter(|_| operation.lock.is_none())
     }
 
     /// What shares a high water with this operation.
@@ -269,12 +327,12 @@ impl<'a> Case<'a> {
 
     /// The file shows acquires of this lock, so a missing grant means something.
     pub fn is_acquired(&self, lock: Name) -> bool {
-        self.acquired.contains_key(&lock)
+        self.acquired.get(Some(lock)).is_some()
     }
 
     /// An acquire of the lock, answered if any was.
     pub fn acquire_of(&self, lock: Name) -> Option<usize> {
-        self.acquired.get(&lock).copied()
+        self.acquired.get(Some(lock)).copied()
     }
 
     /// A write that the fence did or should have looked at: it presents a token.
@@ -334,6 +392,11 @@ impl<'a> Case<'a> {
         (reads && self.seen[read] != NONE).then(|| self.seen[read] as usize)
     }
 
+    /// The elements of a list that was read in a history with appends; those that nobody wrote by themselves are `None`.
+    pub fn list(&self, value: Datum) -> Option<&[Option<Datum>]> {
+        self.lists.get(&value).map(Vec::as_slice)
+    }
+
     /// All grants of one token of one lock, in order of invocation.
     pub fn grants_of(
         &self,
@@ -357,34 +420,23 @@ fn index(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(NONE)
 }
 
-fn moments(operations: &[Operation]) -> Vec<Moment> {
-    let mut moments = Vec::with_capacity(operations.len() * 2);
-    for (op, operation) in operations.iter().enumerate() {
-        moments.push(Moment {
-            op,
-            returns: false,
-            index: operation.invoked.index,
-        });
-        if let Some(returned) = operation.returned() {
-            moments.push(Moment {
-                op,
-                returns: true,
-                index: returned.index,
-            });
-        }
+fn note_first_read(seen: &mut [u32], write: usize, read: usize) {
+    if seen[write] == NONE {
+        seen[write] = index(read);
     }
-    moments.sort_unstable_by_key(|moment| (moment.index, moment.returns, moment.op));
-    moments
 }
 
 /// Which lock guards a key: as the header says, else as the operations on it say, for as long as they do so with one
 /// voice.
-fn key_locks(history: &History) -> HashMap<Name, Voice> {
-    let mut locks: HashMap<Name, Voice> = HashMap::new();
-    for operation in &history.operations {
+fn key_locks(history: &History) -> ByName<Voice> {
+    let mut locks: ByName<Voice> = ByName::default();
+    for (op, operation) in history.operations.iter().enumerate() {
         if let (Some(key), Some(lock)) = (operation.key, operation.lock) {
-            let until = u64::MAX;
-            let known = locks.entry(key).or_insert(Voice { lock, until });
+            let known = locks.of(Some(key), || Voice {
+                lock,
+                until: u64::MAX,
+                by: Some(op),
+            });
             if known.lock != lock {
                 known.until = known.until.min(operation.invoked.index);
             }
@@ -394,9 +446,15 @@ fn key_locks(history: &History) -> HashMap<Name, Voice> {
         let Some(lock) = history.names.find(lock) else {
             continue;
         };
-        let until = u64::MAX;
+        let voice = Voice {
+            lock,
+            until: u64::MAX,
+            by: None,
+        };
         let keys = header.keys.iter().filter_map(|key| history.names.find(key));
-        locks.extend(keys.map(|key| (key, Voice { lock, until })));
+        for key in keys {
+            *locks.of(Some(key), || voice) = voice;
+        }
     }
     locks
 }

@@ -4,13 +4,11 @@
 //! not above the refused token, and a read of a value that was only ever sent by writes that were answered with a
 //! definite no. Both stand on what precedes the answer, so nothing that comes later takes them back.
 
-use std::collections::HashMap;
-
-use serde_json::Value;
+use hashbrown::HashMap;
 
 use super::case::Case;
 use super::register::{Kind, Violation};
-use crate::history::{Function, Operation, Outcome};
+use crate::history::{Datum, Function, Operation, Outcome};
 
 /// Writes of one value of a key.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,7 +21,7 @@ struct Sent {
 
 /// The first such proof among the operations of one key, in order of invocation. O(n).
 pub(crate) fn certain_violation(case: &Case<'_>, ops: &[usize]) -> Option<Violation> {
-    let mut sent: HashMap<&Value, Sent> = HashMap::new();
+    let mut sent: HashMap<Datum, Sent> = HashMap::new();
     // From here on the key may hold values that the file does not spell out.
     let mut maker: Option<u64> = None;
     for &op in ops {
@@ -35,7 +33,7 @@ pub(crate) fn certain_violation(case: &Case<'_>, ops: &[usize]) -> Option<Violat
         {
             return Some(Violation::plain(Kind::MarkNotAbove, [op]));
         }
-        match (operation.function, &operation.value) {
+        match (operation.function, operation.value) {
             (Function::Read, _) => {}
             (Function::Write, Some(value)) => note(sent.entry(value).or_default(), op, operation),
             _ if operation.outcome != Outcome::Failed => {
@@ -51,9 +49,9 @@ pub(crate) fn certain_violation(case: &Case<'_>, ops: &[usize]) -> Option<Violat
         else {
             return None;
         };
-        let value = read.value.as_ref().filter(|value| !value.is_null())?;
+        let value = read.value.filter(|value| !value.is_null())?;
         let before = |index: u64| index < returned.index;
-        let Sent { failed, other } = *sent.get(value)?;
+        let Sent { failed, other } = *sent.get(&value)?;
         let failed = failed.filter(|&write| before(case.operation(write).invoked.index))?;
         (!other.is_some_and(before) && !maker.is_some_and(before))
             .then(|| Violation::plain(Kind::FailedWriteRead, [failed, op]))

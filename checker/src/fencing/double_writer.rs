@@ -3,7 +3,9 @@
 //! For locks without an acquire in the file two holders are two clients, each with a name of its own and no session in
 //! common: there nothing tells who went on for whom.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
+
+use hashbrown::HashMap;
 
 use super::case::Case;
 use super::identity::Holders;

@@ -18,25 +18,44 @@
 //! the high water at some instant: no lower write may be sent after it, no lower mark, and no higher one be over before.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 
 use super::register::{Kind, Marks, Violation};
-use crate::history::{Operation, Outcome, Token};
+use crate::history::{Instant, Operation, Outcome, Token};
 
 /// A place in time: an index, or before or after all of them.
-type At = i128;
-const BEFORE: At = i128::MIN;
-const NEVER: At = i128::MAX;
+type At = u64;
+const BEFORE: At = 0;
+const NEVER: At = u64::MAX;
+
+/// The place of an index. The two greatest indexes that there are share one, and prove nothing about each other.
+#[inline]
+fn at(instant: Instant) -> At {
+    instant.index.saturating_add(1).min(NEVER - 1)
+}
+
+/// An operation in four bytes, from 1.
+type Op = Option<NonZeroU32>;
+
+#[inline]
+fn pack(op: usize) -> Op {
+    u32::try_from(op + 1).ok().and_then(NonZeroU32::new)
+}
+
+fn unpack(op: Op) -> Option<usize> {
+    op.map(|op| op.get() as usize - 1)
+}
 
 /// An extreme instant and the operation that has it; the initial value has none.
 #[derive(Clone, Copy, Debug)]
 struct Edge {
     at: At,
-    op: Option<usize>,
+    op: Op,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cluster {
-    write: Option<usize>,
+    write: Op,
     call: At,
     /// The least return.
     first: Edge,
@@ -62,7 +81,7 @@ struct Sight {
     ops: [Option<usize>; 2],
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Epoch {
     clusters: Vec<Cluster>,
     /// Unknown writes that nobody read, with their calls.
@@ -71,7 +90,7 @@ struct Epoch {
     refusals: Vec<Refusal>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Epochs {
     by_token: BTreeMap<Token, Epoch>,
     /// Refusals that name no high water.
@@ -81,7 +100,7 @@ pub(crate) struct Epochs {
 }
 
 fn returned(operation: &Operation) -> At {
-    operation.returned().map_or(NEVER, |at| at.index.into())
+    operation.returned().map_or(NEVER, at)
 }
 
 impl Cluster {
@@ -99,10 +118,10 @@ impl Cluster {
     }
 
     pub fn of(op: usize, write: &Operation) -> Self {
-        let edge = |at| Edge { at, op: Some(op) };
-        let call = write.invoked.index.into();
+        let edge = |at| Edge { at, op: pack(op) };
+        let call = at(write.invoked);
         Self {
-            write: Some(op),
+            write: pack(op),
             call,
             first: edge(returned(write)),
             last: edge(call),
@@ -110,29 +129,32 @@ impl Cluster {
     }
 
     pub fn take_in(&mut self, op: usize, read: &Operation) {
-        let (call, returned) = (read.invoked.index.into(), returned(read));
+        let (call, returned) = (at(read.invoked), returned(read));
         if returned < self.first.at {
             self.first = Edge {
                 at: returned,
-                op: Some(op),
+                op: pack(op),
             };
         }
         if call > self.last.at {
             self.last = Edge {
                 at: call,
-                op: Some(op),
+                op: pack(op),
             };
         }
     }
 
     fn ops(&self) -> [Option<usize>; 3] {
-        [self.write, self.first.op, self.last.op]
+        [self.write, self.first.op, self.last.op].map(unpack)
     }
 }
 
 impl Epoch {
     /// No two clusters with `f(a) < s(b)` and `f(b) < s(a)`: sorted by `f`, the greatest `s` before `s(b)` decides.
     fn check_within(&self) -> Result<(), Violation> {
+        if self.clusters.len() < 2 {
+            return Ok(());
+        }
         let mut by_first: Vec<&Cluster> = self.clusters.iter().collect();
         by_first.sort_unstable_by_key(|cluster| cluster.first.at);
         // For each prefix the two clusters with the greatest `s`, so that one can be left out.
@@ -198,8 +220,13 @@ impl Epoch {
             .stands_on_dormant()
             .then(|| self.least_dormant())
             .flatten();
-        let ground =
-            ground.map(|write| (write.at, [write.op, Some(self.refusals[0].op), None], true));
+        let ground = ground.map(|write| {
+            (
+                write.at,
+                [unpack(write.op), Some(self.refusals[0].op), None],
+                true,
+            )
+        });
         clusters
             .chain(refusals)
             .chain(ground)
@@ -261,7 +288,7 @@ impl Epochs {
         };
         let refusal = Refusal {
             token,
-            call: operation.invoked.index.into(),
+            call: at(operation.invoked),
             returned: returned(operation),
             op,
         };
@@ -301,7 +328,7 @@ impl Epochs {
         if let (Some(mark), Outcome::Ok) = (read.high_water, read.outcome) {
             self.sights.push(Sight {
                 token: mark,
-                call: read.invoked.index.into(),
+                call: at(read.invoked),
                 returned: returned(read),
                 ops: [Some(op), None],
             });
@@ -311,19 +338,22 @@ impl Epochs {
     /// An unknown write that nobody read.
     pub fn add_dormant(&mut self, op: usize, token: Token, write: &Operation) {
         let call = Edge {
-            at: write.invoked.index.into(),
-            op: Some(op),
+            at: at(write.invoked),
+            op: pack(op),
         };
         self.by_token.entry(token).or_default().dormant.push(call);
     }
 
-    /// A cluster of the epoch of `token`.
-    pub fn add_cluster(&mut self, token: Token, cluster: Cluster) {
-        self.by_token
-            .entry(token)
-            .or_default()
-            .clusters
-            .push(cluster);
+    /// Clusters, each of the epoch of its token. Most stand beside one of the same epoch.
+    pub fn add_clusters(&mut self, clusters: impl Iterator<Item = (Token, Cluster)>) {
+        let mut clusters = clusters.peekable();
+        while let Some((token, cluster)) = clusters.next() {
+            let epoch = self.by_token.entry(token).or_default();
+            epoch.clusters.push(cluster);
+            while let Some((_, cluster)) = clusters.next_if(|&(next, _)| next == token) {
+                epoch.clusters.push(cluster);
+            }
+        }
     }
 
     /// All that must hold among epochs and within them.
@@ -344,7 +374,7 @@ impl Epochs {
                 token,
                 call: cluster.call,
                 returned: cluster.first.at,
-                ops: [cluster.write, cluster.first.op],
+                ops: [cluster.write, cluster.first.op].map(unpack),
             })
         });
         let mut sights: Vec<Sight> = self.sights.iter().copied().chain(writes).collect();
@@ -387,6 +417,13 @@ impl Epochs {
 
     /// Every refusal needs an epoch above its token that can have begun before it returned.
     fn check_refusals(&self) -> Result<(), Violation> {
+        let named = self
+            .by_token
+            .values()
+            .any(|epoch| !epoch.refusals.is_empty());
+        if !named && self.nameless.is_empty() {
+            return Ok(());
+        }
         let unexplained = |refusal: &Refusal| Violation {
             kind: Kind::Unexplained,
             ops: vec![refusal.op],

@@ -12,12 +12,14 @@
 //!
 //! State, for each key: the first write of each value, and whether there was a second.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
+
+use hashbrown::HashSet;
 
 use super::case::Case;
 use super::lost_write::makes_unknown;
 use super::story::{self, Scene};
-use super::{Draft, FAILED_WRITE_APPLIED};
+use super::{Draft, FAILED_WRITE_APPLIED, Place};
 use crate::history::{Function, Name, Outcome};
 
 /// One finding a key; and the writes that were applied so. `in_lists` are failed appends that a list shows, each with
@@ -26,8 +28,8 @@ pub(crate) fn applied_failures(
     case: &Case<'_>,
     in_lists: &[(usize, usize)],
 ) -> (Vec<Draft>, HashSet<usize>) {
-    let mut unknown = vec![u64::MAX; case.history.names.len() + 1];
-    let place = |key: Option<Name>| key.map_or(0, |key| key.index() + 1);
+    let mut unknown = vec![u64::MAX; case.history.names.count() + 1];
+    let place = |key: Option<Name>| key.map_or(0, |key| key.position() + 1);
     let mut pairs: Vec<(usize, usize)> = in_lists.to_vec();
     for (op, operation) in case.history.operations.iter().enumerate() {
         if makes_unknown(operation) {
@@ -52,8 +54,7 @@ pub(crate) fn applied_failures(
             || returned < unknown[place(case.operation(read).key)]
     });
     pairs.sort_unstable_by_key(|&(_, read)| case.operation(read).completed);
-    let mut keys: BTreeMap<(Option<Name>, Option<Name>), (HashSet<usize>, usize, usize)> =
-        BTreeMap::new();
+    let mut keys: BTreeMap<Place, (HashSet<usize>, usize, usize)> = BTreeMap::new();
     let mut applied = HashSet::new();
     for (write, read) in pairs {
         applied.insert(write);

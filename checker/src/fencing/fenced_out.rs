@@ -19,12 +19,14 @@
 //! State, for each lock: the newest grant, the number of open acquires. For each mark: the tokens presented, as a stack
 //! from the highest to the newest. For each key and path: its row of refusals.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+
+use hashbrown::HashMap;
 
 use super::case::Case;
 use super::raises::Raised;
 use super::story::{self, MOST, Scene};
-use super::{Draft, FENCED_OUT, TOKEN_OVERFLOW, TOKEN_REGRESSION};
+use super::{Draft, FENCED_OUT, Place, TOKEN_OVERFLOW, TOKEN_REGRESSION};
 use crate::history::{Function, Name, Outcome, Token};
 
 /// How many tokens in a row, or acquires at the end, it takes.
@@ -83,7 +85,7 @@ pub(crate) fn fenced_out(case: &Case<'_>, raised: &HashMap<Option<Name>, Raised>
 }
 
 fn shut_out(case: &Case<'_>, raised: &HashMap<Option<Name>, Raised>) -> Vec<Draft> {
-    let mut issued = vec![Issued::default(); case.history.names.len()];
+    let mut issued = vec![Issued::default(); case.history.names.count()];
     let mut presented = vec![Presented::default(); case.scopes];
     let mut rows: Vec<Vec<Shut>> = vec![Vec::new(); case.objects];
     for moment in &case.moments {
@@ -149,7 +151,7 @@ fn shut_out(case: &Case<'_>, raised: &HashMap<Option<Name>, Raised>) -> Vec<Draf
             _ => {}
         }
     }
-    let mut keys: BTreeMap<(Option<Name>, Option<Name>), Draft> = BTreeMap::new();
+    let mut keys: BTreeMap<Place, Draft> = BTreeMap::new();
     for row in rows {
         let Some(first) = row.first() else { continue };
         let operation = case.operation(first.refusal);

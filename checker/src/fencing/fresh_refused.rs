@@ -15,15 +15,15 @@
 //! State, for each mark: the highest token presented, the lowest mark that was shown. For each lock: the highest token
 //! granted, whether an acquire has an unknown outcome.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
-use serde_json::Value;
+use hashbrown::HashSet;
 
 use super::case::Case;
 use super::resource::taken;
 use super::story::{self, Scene};
-use super::{Draft, FAILED_WRITE_APPLIED, FRESH_WRITE_REFUSED};
-use crate::history::{Function, MarkScope, Name, Operation, Outcome, Token};
+use super::{Draft, FAILED_WRITE_APPLIED, FRESH_WRITE_REFUSED, Place};
+use crate::history::{Datum, Function, MarkScope, Operation, Outcome, Token};
 
 /// What grants say about the tokens that a mark may have.
 #[derive(Clone, Copy, Debug, Default)]
@@ -82,7 +82,7 @@ pub(crate) fn fresh_refusals(
     if !case.history.operations.iter().any(|op| case.is_refusal(op)) {
         return Vec::new();
     }
-    let mut keys: BTreeMap<(Option<Name>, Option<Name>), (u64, Refused)> = BTreeMap::new();
+    let mut keys: BTreeMap<Place, (u64, Refused)> = BTreeMap::new();
     for refused in refusals(case) {
         if applied.contains(&refused.refusal) || interference.contains(&refused.refusal) {
             continue;
@@ -99,7 +99,7 @@ pub(crate) fn fresh_refusals(
 
 fn refusals(case: &Case<'_>) -> Vec<Refused> {
     let mut marks = vec![Mark::default(); case.scopes];
-    let mut granted = vec![Granted::default(); case.history.names.len()];
+    let mut granted = vec![Granted::default(); case.history.names.count()];
     let mut any = Granted::default();
     let mut found = Vec::new();
     for moment in &case.moments {
@@ -148,7 +148,7 @@ fn refusals(case: &Case<'_>) -> Vec<Refused> {
                 }
             }
             (Function::Read, true) if operation.outcome == Outcome::Ok => {
-                let nothing = operation.value == Some(Value::Null)
+                let nothing = operation.value == Some(Datum::NULL)
                     && case.mark_scope == MarkScope::Key
                     && operation.high_water.is_none();
                 let told = operation.high_water.or(nothing.then_some(Token::ZERO));

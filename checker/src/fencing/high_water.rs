@@ -21,11 +21,8 @@ use super::case::Case;
 use super::proof::{Fallen, Proofs};
 use super::resource::taken;
 use super::story::{self, Scene};
-use super::{Draft, HIGH_WATER_LOST, STALE_WRITE_ACCEPTED, TOKEN_OVERFLOW};
-use crate::history::{Function, Name};
-
-/// Lock and key.
-type Place = (Option<Name>, Option<Name>);
+use super::{Draft, HIGH_WATER_LOST, Place, STALE_WRITE_ACCEPTED, TOKEN_OVERFLOW};
+use crate::history::Function;
 
 #[derive(Clone, Debug)]
 enum Sign {

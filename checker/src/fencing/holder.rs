@@ -5,7 +5,9 @@
 //! grants and lost acquires. Silent for locks without an acquire in the file, for writes without a token, and, where
 //! clients are not named, for processes that may go on for one that ended with an `info`.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
+
+use hashbrown::HashMap;
 
 use super::case::Case;
 use super::identity::Holders;
@@ -249,13 +251,13 @@ mod tests {
     #[test]
     fn a_token_of_another_client_or_of_a_grant_not_yet_answered_is_not_ones_own() {
         let mut s = Scenario::new();
-        s.grant("c1", "L", 5);
-        let stolen = s.write("c2", "L", "k", 5, "a");
-        assert_eq!(findings(&s), [(1, stolen.to_vec())]);
+        let grant = s.grant("c1", "L", 5);
+        let stolen = [grant, s.write("c2", "L", "k", 5, "a")].concat();
+        assert_eq!(findings(&s), [(1, stolen.clone())]);
         let asked = s.acquire_call("c3", "L");
         s.write("c3", "L", "k", 6, "b");
         s.granted(asked, 6);
-        assert_eq!(findings(&s), [(2, stolen.to_vec())]);
+        assert_eq!(findings(&s), [(2, stolen)]);
     }
 
     #[test]
@@ -282,32 +284,32 @@ mod tests {
     #[test]
     fn a_lost_acquire_explains_one_token_above_what_was_known() {
         let mut s = Scenario::new();
-        s.grant("c1", "L", 5);
+        let grant = s.grant("c1", "L", 5);
         let lost = s.acquire_call("c2", "L");
         s.info(lost);
         s.write("c2", "L", "k", 6, "a");
         s.write("c2", "L", "k", 6, "b");
         assert_eq!(findings(&s), []);
         let second = s.write("c2", "L", "k", 7, "c");
-        assert_eq!(findings(&s), [(1, second.to_vec())]);
+        assert_eq!(findings(&s), [(1, [grant, second].concat())]);
     }
 
     #[test]
     fn a_lost_acquire_explains_no_token_that_is_old_or_another_clients() {
         let mut s = Scenario::new();
-        s.grant("c1", "L", 5);
+        let grant = s.grant("c1", "L", 5);
         let lost = s.acquire_call("c2", "L");
         s.info(lost);
         let old = s.write("c2", "L", "k", 4, "a");
         s.grant("c3", "L", 6);
         s.refused("c2", "L", "k", 6, "b", Some(7));
-        assert_eq!(findings(&s), [(2, old.to_vec())]);
+        assert_eq!(findings(&s), [(2, [grant, old].concat())]);
     }
 
     #[test]
     fn a_lost_acquire_of_a_session_explains_the_token_of_each_client_in_it() {
         let mut s = Scenario::new();
-        s.grant("c9", "L", 1);
+        let grant = s.grant("c9", "L", 1);
         let lost = s.call("c1", "acquire", Some("L"), |event| {
             event.session = Some("s".to_owned());
         });
@@ -324,6 +326,6 @@ mod tests {
         write(&mut s, "c2", "s", "a");
         assert_eq!(findings(&s), []);
         let stranger = write(&mut s, "c3", "another", "b");
-        assert_eq!(findings(&s), [(1, stranger.to_vec())]);
+        assert_eq!(findings(&s), [(1, [grant, stranger].concat())]);
     }
 }

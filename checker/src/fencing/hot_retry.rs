@@ -1,9 +1,11 @@
 //! `hot-retry`: a holder sends a refused token again and again without a pause.
 //!
 //! After a definite refusal the same token can never succeed. Silent about writes that were on their way together
-//! when the first refusal came: those are no retries.
+//! when the first refusal came: those are no retries. Silent where the file tells no times.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+
+use hashbrown::HashMap;
 
 use super::case::Case;
 use super::story::{self, Scene};
@@ -28,6 +30,9 @@ struct Link {
 
 /// One finding a lock, counting the rows of at least five refusals. O(n).
 pub(crate) fn hot_retries(case: &Case<'_>) -> Vec<Draft> {
+    if case.history.untimed {
+        return Vec::new();
+    }
     let mut last: HashMap<Holding, usize> = HashMap::new();
     let mut links: HashMap<usize, Link> = HashMap::new();
     let mut lengths: HashMap<usize, usize> = HashMap::new();

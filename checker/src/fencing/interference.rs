@@ -17,11 +17,13 @@
 //! State: refusals that name a mark which nothing under their lock explains (`raises.rs`); for those marks alone, who
 //! presented them. For each lock: its refused acquires up to the first that was not; holds of the others.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
+
+use hashbrown::{HashMap, HashSet};
 
 use super::case::Case;
 use super::story::{self, Scene};
-use super::{CROSS_KEY_INTERFERENCE, Draft};
+use super::{CROSS_KEY_INTERFERENCE, Draft, Place};
 use crate::history::{Function, Name, Operation, Outcome, Token};
 
 /// How many refusals make it a row.
@@ -42,7 +44,7 @@ pub(crate) fn strayed_marks(
 ) -> (Vec<Draft>, HashSet<usize>) {
     let strayed = strayed(case, unexplained);
     let explained = strayed.iter().map(|strayed| strayed.refusal).collect();
-    let mut keys: BTreeMap<(Option<Name>, Option<Name>), (u64, Strayed)> = BTreeMap::new();
+    let mut keys: BTreeMap<Place, (u64, Strayed)> = BTreeMap::new();
     for strayed in strayed {
         let refusal = case.operation(strayed.refusal);
         keys.entry((case.lock(refusal), refusal.key))

@@ -2,7 +2,9 @@
 //!
 //! Silent about grants that overlap: whichever answer came first, the service may have decided in the other order.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
+
+use hashbrown::{HashMap, HashSet};
 
 use super::case::Case;
 use super::identity::Holders;

@@ -21,9 +21,12 @@
 //! Where the lease is not known, a grant that comes after a release of a lower token, is followed by a `fail` to the
 //! holder that was passed over, and came sooner than any lapse that the file shows, is a warning.
 //!
-//! State, for each lock: the holds that are not released or passed over; the last few releases that were answered `ok`.
+//! State, for each lock: the holds that are not released or passed over; the last few releases that were answered `ok`;
+//! for each token until when a release of it may still take effect (for ever, if its outcome is unknown).
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
+
+use hashbrown::HashMap;
 
 use super::case::Case;
 use super::identity::Holders;
@@ -70,6 +73,9 @@ struct Lock {
     without_lease: bool,
     holds: Vec<Hold>,
     releases: VecDeque<usize>,
+    /// For each token, and for each client that named none, until when a release of it may take effect.
+    released: HashMap<Token, u64>,
+    released_by: HashMap<Name, u64>,
     /// Holds that were passed over, without a known lease.
     passed: HashMap<(Name, Token), GivenAway>,
     /// The shortest time from the last sign of a hold to the next grant, where no release came between.
@@ -112,10 +118,10 @@ pub(crate) fn given_away(case: &Case<'_>, holders: &Holders) -> Vec<GivenAway> {
             Function::Acquire if moment.returns && Case::is_grant(operation) => {
                 lock.grant(case, holders, op, &mut found);
             }
-            Function::Write | Function::Append | Function::Cas if !moment.returns => {
-                if !lock.passed.is_empty() {
-                    lock.show(case, op, &mut found);
-                }
+            Function::Write | Function::Append | Function::Cas
+                if !moment.returns && !lock.passed.is_empty() =>
+            {
+                lock.show(case, op, &mut found);
             }
             _ => {}
         }
@@ -135,10 +141,10 @@ pub(crate) fn given_away(case: &Case<'_>, holders: &Holders) -> Vec<GivenAway> {
 /// What the header says of each lock, by the place of its name.
 fn locks(case: &Case<'_>) -> Vec<Lock> {
     let mut locks: Vec<Lock> = Vec::new();
-    locks.resize_with(case.history.names.len(), Lock::default);
+    locks.resize_with(case.history.names.count(), Lock::default);
     for (name, header) in case.history.header.iter().flat_map(|header| &header.locks) {
         if let Some(name) = case.history.names.find(name) {
-            let lock = &mut locks[name.index()];
+            let lock = &mut locks[name.position()];
             lock.lease = header.lease_ms.map(|ms| ms.saturating_mul(MILLISECOND));
             lock.without_lease = header.without_lease;
         }
@@ -148,6 +154,12 @@ fn locks(case: &Case<'_>) -> Vec<Lock> {
 
 impl Lock {
     fn release(&mut self, case: &Case<'_>, release: &Operation) {
+        let over = release.returned().map_or(u64::MAX, |at| at.index);
+        let last = match release.token {
+            Some(token) => self.released.entry(token).or_insert(over),
+            None => self.released_by.entry(release.client).or_insert(over),
+        };
+        *last = over.max(*last);
         self.holds.retain(|hold| match release.token {
             Some(token) => hold.token != token,
             None => case.operation(hold.grant).client != release.client,
@@ -205,10 +217,23 @@ impl Lock {
         else {
             return;
         };
+        // A release that was sent before the last sign of the hold, and may have landed after it.
+        let client = case.operation(hold.grant).client;
+        let may_be_free = [
+            self.released.get(&hold.token),
+            self.released_by.get(&client),
+        ];
+        if may_be_free
+            .into_iter()
+            .flatten()
+            .any(|&over| over >= last.invoked.index)
+        {
+            return;
+        }
         let released = self.releases.iter().copied().find(|&release| {
             let release = case.operation(release);
             release.token < Some(hold.token)
-                && release.client != case.operation(hold.grant).client
+                && release.client != client
                 && owner.index < release.invoked.index
                 && release.invoked.index < grant.invoked.index
         });
@@ -226,7 +251,6 @@ impl Lock {
         }
         match (hold.until, hold.lease) {
             _ if self.without_lease => {
-                let client = case.operation(hold.grant).client;
                 self.passed.insert((client, hold.token), given);
             }
             (Some(until), Some(lease)) => {
@@ -239,8 +263,7 @@ impl Lock {
                 let age = now.time.saturating_sub(last.invoked.time);
                 if released.is_none() {
                     self.lapse = Some(self.lapse.map_or(age, |lapse| lapse.min(age)));
-                } else {
-                    let client = case.operation(hold.grant).client;
+                } else if released.is_some_and(|release| case.operation(release).precedes(grant)) {
                     let proven = false;
                     self.passed
                         .insert((client, hold.token), GivenAway { proven, ..given });

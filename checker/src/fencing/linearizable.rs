@@ -17,15 +17,18 @@
 //! Under the fencing rules this speaks only about keys that no other finding explains. Which keys were not judged
 //! exactly to the end is said.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use hashbrown::{HashMap, HashSet};
+use serde_json::Value;
 
+use super::by_name::ByName;
 use super::case::Case;
 use super::certain::certain_violation;
 use super::raises::Raised;
-use super::register::{Kind, Marks, Outside, Register, Violation, outside};
+use super::register::{Gathering, Kind, Marks, Outside, Register, Violation, outside};
 use super::story::{self, MOST, Scene};
+use super::value_places::{AllPlaces, Span};
 use super::{Draft, NOT_LINEARIZABLE, witness};
-use crate::history::{Function, MarkScope, Name, Operation, Outcome};
+use crate::history::{Datum, Function, MarkScope, Name, Operation, Outcome};
 
 /// How many keys that were not judged are named one by one.
 const NAMED: usize = 20;
@@ -39,16 +42,14 @@ pub(crate) struct Exact {
     pub not_judged: Vec<String>,
 }
 
-type Keys = BTreeMap<Option<Name>, Vec<usize>>;
-
 /// For the fencing rules. `explained` are the keys that another finding is about.
 pub(crate) fn broken_keys(
     case: &Case<'_>,
-    raised: HashMap<Option<Name>, Raised>,
+    raised: &HashMap<Option<Name>, Raised>,
     explained: &HashSet<Option<Name>>,
 ) -> (Vec<Draft>, Exact) {
     let signs = Signs {
-        raised,
+        raised: raised.clone(),
         shared: shared_from(case),
     };
     judge(case, explained, &signs)
@@ -59,20 +60,83 @@ pub(crate) fn broken_registers(case: &Case<'_>) -> (Vec<Draft>, Exact) {
     judge(case, &HashSet::new(), &Signs::default())
 }
 
+/// The operations of one key.
+#[derive(Debug, Default)]
+struct Keyed {
+    ops: Vec<usize>,
+    /// How far apart the written values lie.
+    span: Span,
+    /// The first operation that puts the key outside of what is decided.
+    outside: Option<Limit>,
+    /// What is known of it as a fenced register, as long as it is nothing but one.
+    gathering: Option<Gathering>,
+}
+
 /// Operations by key. Those without a key are about one nameless object.
-fn keys(case: &Case<'_>) -> Keys {
-    let mut keys = Keys::new();
+///
+/// In the same pass, in the order of the file, each key is gathered as a fenced register, for as long as nothing limits
+/// that: what one value or key has to do with another is then close together in memory.
+fn keys(case: &Case<'_>, signs: &Signs, places: &mut AllPlaces) -> Vec<(Option<Name>, Keyed)> {
+    let register = plain_register(case);
+    let mut keys: ByName<Keyed> = ByName::default();
+    let mut last_keys: Vec<Option<Option<Name>>> = vec![None; case.history.values.count()];
+    let mut other_keys: HashSet<(Option<Name>, Datum)> = HashSet::new();
     for (op, operation) in case.history.operations.iter().enumerate() {
         let on_object = match operation.function {
             Function::Acquire | Function::Renew | Function::Release => false,
             Function::Write | Function::Append | Function::Read | Function::Cas => true,
             Function::Other(_) => operation.key.is_some(),
         };
-        if on_object {
-            keys.entry(operation.key).or_default().push(op);
+        if !on_object {
+            continue;
+        }
+        let key = operation.key;
+        let keyed = keys.of(key, || Keyed {
+            gathering: (signs.limit(key).is_none()).then(Gathering::new),
+            ..Keyed::default()
+        });
+        keyed.ops.push(op);
+        let mut why = match case.path(operation) {
+            Some(_) => Some(Outside::OtherPath),
+            None => outside(operation),
+        };
+        if let (Function::Write, Some(value)) = (operation.function, operation.value) {
+            keyed.span.take_in(value);
+            let again = match last_keys[value.position()].replace(key) {
+                None => false,
+                Some(last) if last == key => true,
+                // Several keys have this value: from here on each of them is remembered.
+                Some(last) => {
+                    other_keys.insert((last, value));
+                    !other_keys.insert((key, value))
+                }
+            };
+            if again {
+                why = why.or(Some(Outside::ValueTwice));
+            }
+        }
+        if let (Some(why), None) = (why, keyed.outside) {
+            keyed.outside = Some(Limit {
+                index: operation.invoked.index,
+                why: Why::Outside(why),
+            });
+            keyed.gathering = None;
+        }
+        if let Some(gathering) = &mut keyed.gathering {
+            register.gather(gathering, op, &mut places.of_key(key));
         }
     }
-    keys
+    keys.into_sorted()
+}
+
+/// What decides a key of which only its own writes raise the mark.
+fn plain_register<'a>(case: &Case<'a>) -> Register<'a> {
+    Register {
+        operations: &case.history.operations,
+        stale_token: case.history.names.find("stale-token"),
+        empty_list: case.history.values.find(&Value::Array(Vec::new())),
+        marks: Marks::ByWrites,
+    }
 }
 
 /// What ends the exact check of a key.
@@ -120,18 +184,19 @@ impl Signs {
 }
 
 fn judge(case: &Case<'_>, explained: &HashSet<Option<Name>>, signs: &Signs) -> (Vec<Draft>, Exact) {
-    let operations = &case.history.operations;
     let mut drafts = Vec::new();
     let mut limits = Vec::new();
     let mut judged = 0;
-    for (key, ops) in keys(case) {
-        let outside =
-            outside(operations, &ops, case.history.names.find("primary")).map(|(op, reason)| {
-                Limit {
-                    index: operations[op].invoked.index,
-                    why: Why::Outside(reason),
-                }
-            });
+    let mut places = AllPlaces::new(case.history.values.count());
+    let register = plain_register(case);
+    let keys = keys(case, signs, &mut places);
+    for (key, keyed) in keys {
+        let Keyed {
+            ops,
+            span,
+            outside,
+            gathering,
+        } = keyed;
         let sign = signs.limit(key);
         match outside.into_iter().chain(sign).min() {
             Some(limit) => limits.push((key, limit)),
@@ -140,12 +205,18 @@ fn judge(case: &Case<'_>, explained: &HashSet<Option<Name>>, signs: &Signs) -> (
         if explained.contains(&key) {
             continue;
         }
+        if let Some(gathering) = gathering {
+            // A no is asked for again below, with its reasons.
+            if register.decide(gathering, &mut places.of_key(key)).is_ok() {
+                continue;
+            }
+        }
         let of_register = outside.map_or(u64::MAX, |limit| limit.index);
         let of_model = sign.map_or(u64::MAX, |limit| limit.index).min(of_register);
-        let violation = check_before(case, &ops, of_model, Marks::ByWrites)
+        let violation = check_before(case, &ops, span, of_model, Marks::ByWrites)
             .or_else(|| {
                 let after_sign = (of_model < of_register).then_some(Marks::ByOthersToo)?;
-                check_before(case, &ops, of_register, after_sign)
+                check_before(case, &ops, span, of_register, after_sign)
                     .or_else(|| signs.unfounded(case, key, of_register))
             })
             .or_else(|| {
@@ -159,15 +230,23 @@ fn judge(case: &Case<'_>, explained: &HashSet<Option<Name>>, signs: &Signs) -> (
 }
 
 /// What the events before `until` prove about one key, shrunk to a small witness.
-fn check_before(case: &Case<'_>, ops: &[usize], until: u64, marks: Marks) -> Option<Violation> {
+fn check_before(
+    case: &Case<'_>,
+    ops: &[usize],
+    span: Span,
+    until: u64,
+    marks: Marks,
+) -> Option<Violation> {
     let stale_token = case.history.names.find("stale-token");
+    let empty_list = case.history.values.find(&Value::Array(Vec::new()));
     let check = |operations: &[Operation], ops: &[usize]| {
         let register = Register {
             operations,
             stale_token,
+            empty_list,
             marks,
         };
-        let violation = register.check(ops).err()?;
+        let violation = register.check_within(ops, span).err()?;
         Some(witness::shrink(&register, ops, violation))
     };
     let operations = &case.history.operations;
@@ -189,7 +268,7 @@ fn check_before(case: &Case<'_>, ops: &[usize], until: u64, marks: Marks) -> Opt
 
 /// The operation as it stands in the file up to `until`: an answer that comes later is not known yet.
 fn as_of(operation: &Operation, until: u64) -> Operation {
-    let mut seen = operation.clone();
+    let mut seen = *operation;
     if seen.completed.is_some_and(|at| at.index >= until) {
         seen.completed = None;
         seen.outcome = Outcome::Unknown;
@@ -347,11 +426,8 @@ mod tests {
     fn findings(scenario: &Scenario) -> (Found, Exact) {
         let history = scenario.history();
         let case = Case::new(&history);
-        let (drafts, exact) = broken_keys(
-            &case,
-            super::super::raises::raises(&case).keys,
-            &HashSet::new(),
-        );
+        let raised = super::super::raises::raises(&case).keys;
+        let (drafts, exact) = broken_keys(&case, &raised, &HashSet::new());
         (
             drafts
                 .into_iter()

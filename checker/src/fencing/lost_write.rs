@@ -18,13 +18,11 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-
 use super::case::Case;
 use super::shown::Shown;
 use super::story::{self, Scene};
-use super::{Draft, LOST_ACKED_WRITE};
-use crate::history::{Function, Name, Operation, Outcome};
+use super::{Draft, LOST_ACKED_WRITE, Place};
+use crate::history::{Datum, Function, Operation, Outcome};
 
 const NONE: u32 = u32::MAX;
 
@@ -46,7 +44,7 @@ pub(crate) fn makes_unknown(operation: &Operation) -> bool {
     operation.outcome != Outcome::Failed
         && match operation.function {
             Function::Read | Function::Acquire | Function::Renew | Function::Release => false,
-            Function::Write => operation.value.as_ref().is_none_or(Value::is_null),
+            Function::Write => operation.value.is_none_or(Datum::is_null),
             Function::Append | Function::Cas => true,
             Function::Other(_) => operation.key.is_some(),
         }
@@ -82,8 +80,8 @@ fn missing(case: &Case<'_>, shown: &Shown) -> Vec<Missing> {
                     continue;
                 }
                 let lost = when_sent[op] as usize;
-                let older = match (&operation.value, seen) {
-                    (Some(Value::Null), _) => None,
+                let older = match (operation.value, seen) {
+                    (Some(Datum::NULL), _) => None,
                     (_, Some(write)) if is_older(case, shown, write, lost, object) => Some(write),
                     _ => continue,
                 };
@@ -106,7 +104,7 @@ fn is_older(case: &Case<'_>, shown: &Shown, write: usize, lost: usize, object: u
 }
 
 fn describe_all(case: &Case<'_>, shown: &Shown, missing: &[Missing]) -> Vec<Draft> {
-    let mut keys: BTreeMap<(Option<Name>, Option<Name>), (u64, Missing)> = BTreeMap::new();
+    let mut keys: BTreeMap<Place, (u64, Missing)> = BTreeMap::new();
     for &missing in missing {
         let lost = case.operation(missing.lost);
         keys.entry((case.lock(lost), lost.key))
@@ -144,7 +142,7 @@ pub(crate) fn describe(case: &Case<'_>, shown: &Shown, count: u64, missing: Miss
         write.invoked,
         reader.completed.unwrap_or(reader.invoked),
     ));
-    let value = story::value_text(write.value.as_ref());
+    let value = story::value_text(case.history.value(write).as_ref());
     let instead = if older.is_some() {
         "what it found is older"
     } else {

@@ -6,6 +6,8 @@
 //! | file | what it promises |
 //! |---|---|
 //! | `case.rs` | the words of the rules: accepted, refused, which lock, which write a read saw |
+//! | `moments.rs` | invocations and returns in order |
+//! | `by_name.rs`, `value_places.rs` | what is kept for each name, and for each value of a key |
 //! | `proof.rs` | proofs of a high water, and what one pass over them shows |
 //! | `shown.rs` | when the file first shows that a write has taken effect |
 //! | `identity.rs` | when two operations are certainly of two holders |
@@ -31,6 +33,7 @@
 //! | `story.rs` | findings in plain words |
 
 mod append;
+mod by_name;
 mod case;
 mod certain;
 mod double_writer;
@@ -47,6 +50,7 @@ mod issuer;
 mod lease;
 mod linearizable;
 mod lost_write;
+mod moments;
 mod non_atomic;
 mod overflow;
 mod overlap;
@@ -63,11 +67,14 @@ mod starvation;
 mod story;
 mod timestamp;
 mod unfenced;
+mod value_places;
 mod width;
 mod witness;
 mod write_after_refusal;
 
 use std::cmp::Reverse;
+use std::panic::resume_unwind;
+use std::thread;
 
 pub(crate) use case::Case;
 pub(crate) use linearizable::Exact;
@@ -253,6 +260,9 @@ pub const FINDINGS: &[FindingInfo] = &[
     NOT_LINEARIZABLE,
 ];
 
+/// Lock and key: where most findings are counted.
+type Place = (Option<Name>, Option<Name>);
+
 /// A finding whose cause is not yet a position.
 #[derive(Clone, Debug)]
 pub(crate) struct Draft {
@@ -289,9 +299,11 @@ impl Draft {
     }
 }
 
+/// From so many operations on a second thread is of use.
+const WORTH_A_THREAD: usize = 20_000;
+
 /// Applies every rule. The outcome of the exact check is handed back for statistics.
 pub(crate) fn judge(case: &Case<'_>, proofs: &Proofs) -> (Vec<Finding>, Exact) {
-    let holders = identity::Holders::new(case);
     let raised = raises::raises(case);
     let mut drafts = at_the_resource(case, proofs, &raised);
     let explained = drafts
@@ -299,7 +311,30 @@ pub(crate) fn judge(case: &Case<'_>, proofs: &Proofs) -> (Vec<Finding>, Exact) {
         .filter(|draft| draft.severity == Severity::Violation)
         .map(|draft| draft.key)
         .collect();
-    drafts.extend(at_the_issuer(case, &holders, proofs));
+    let exactly = || linearizable::broken_keys(case, &raised.keys, &explained);
+    let beside = || beside_the_resource(case, proofs, &raised);
+    let (others, (broken, exact)) = if case.history.operations.len() < WORTH_A_THREAD {
+        (beside(), exactly())
+    } else {
+        // Neither needs the other.
+        thread::scope(|scope| {
+            let exact = scope.spawn(exactly);
+            let others = beside();
+            (
+                others,
+                exact.join().unwrap_or_else(|panic| resume_unwind(panic)),
+            )
+        })
+    };
+    drafts.extend(others);
+    drafts.extend(broken);
+    (finish(case, drafts), exact)
+}
+
+/// What the issuer, the lock service and the holders did wrong.
+fn beside_the_resource(case: &Case<'_>, proofs: &Proofs, raised: &raises::Raises) -> Vec<Draft> {
+    let holders = identity::Holders::new(case);
+    let mut drafts = at_the_issuer(case, &holders, proofs);
     drafts.extend(at_the_lock_service(case, &holders));
     let hot = hot_retry::hot_retries(case);
     let hot_locks = hot.iter().map(|draft| draft.lock).collect();
@@ -307,9 +342,7 @@ pub(crate) fn judge(case: &Case<'_>, proofs: &Proofs) -> (Vec<Finding>, Exact) {
     drafts.extend(hot);
     drafts.extend(fenced_out::fenced_out(case, &raised.keys));
     drafts.extend(starvation::starvations(case));
-    let (broken, exact) = linearizable::broken_keys(case, raised.keys, &explained);
-    drafts.extend(broken);
-    (finish(case, drafts), exact)
+    drafts
 }
 
 /// What the resource did wrong on some key.

@@ -22,8 +22,8 @@ use super::case::Case;
 use super::lost_write::makes_unknown;
 use super::shown::Shown;
 use super::story::{self, Scene};
-use super::{Draft, NON_ATOMIC_CHECK};
-use crate::history::{Function, Name, Outcome};
+use super::{Draft, NON_ATOMIC_CHECK, Place};
+use crate::history::{Function, Outcome};
 
 const NONE: u32 = u32::MAX;
 
@@ -37,7 +37,7 @@ struct Slipped {
 
 /// One finding a key. O(n).
 pub(crate) fn non_atomic_checks(case: &Case<'_>, shown: &Shown) -> Vec<Draft> {
-    let mut keys: BTreeMap<(Option<Name>, Option<Name>), (u64, Slipped)> = BTreeMap::new();
+    let mut keys: BTreeMap<Place, (u64, Slipped)> = BTreeMap::new();
     for slipped in slipped(case, shown) {
         let lower = case.operation(slipped.lower);
         keys.entry((case.lock(lower), lower.key))

@@ -19,7 +19,7 @@ use super::case::Case;
 use super::issuer::Regression;
 use super::story::{self, Scene};
 use super::width::{self, Width};
-use super::{Draft, TOKEN_OVERFLOW};
+use super::{Draft, Place, TOKEN_OVERFLOW};
 use crate::finding::Severity;
 use crate::history::{Function, Name, Outcome};
 
@@ -92,7 +92,7 @@ fn at_the_issuer(case: &Case<'_>, pairs: &[Pair]) -> Vec<Draft> {
 
 /// For each acquire how many of its lock were sent before it.
 fn acquires_before(case: &Case<'_>) -> Vec<u32> {
-    let mut so_far = vec![0_u32; case.history.names.len()];
+    let mut so_far = vec![0_u32; case.history.names.count()];
     let mut before = vec![0; case.history.operations.len()];
     for (op, operation) in case.history.operations.iter().enumerate() {
         if let (Function::Acquire, Some(lock)) = (operation.function, case.lock_place(op)) {
@@ -104,7 +104,7 @@ fn acquires_before(case: &Case<'_>) -> Vec<u32> {
 }
 
 fn at_the_resource(case: &Case<'_>, distorted: &[(usize, usize)]) -> Vec<Draft> {
-    let mut keys: BTreeMap<(Option<Name>, Option<Name>), (u64, usize, usize)> = BTreeMap::new();
+    let mut keys: BTreeMap<Place, (u64, usize, usize)> = BTreeMap::new();
     for &(report, write) in distorted {
         let operation = case.operation(report);
         keys.entry((case.lock(operation), operation.key))

@@ -6,7 +6,7 @@
 //!
 //! State: for each lock, client and token the begin and the end of that belief.
 
-use std::collections::HashMap;
+use hashbrown::HashMap;
 
 use super::case::Case;
 use crate::history::{Function, Name, Outcome, Token};

@@ -45,13 +45,19 @@ pub(crate) fn partly_fenced(case: &Case<'_>, behind: &[Behind]) -> Vec<Draft> {
 fn describe(case: &Case<'_>, count: u64, behind: &Behind) -> Draft {
     let mut witness = behind.proof.witness(case);
     witness.extend(taken(case, behind.write));
-    let scenes = witness
+    let scenes: Vec<Scene<'_>> = witness
         .iter()
-        .map(|&op| Scene::Happened(case.operation(op)));
+        .map(|&op| Scene::Happened(case.operation(op)))
+        .collect();
     let write = case.operation(behind.write);
     let token = write.token.unwrap_or_default();
     let how = behind.proof.how();
     let client = case.text(write.client);
+    // Keys are of one lock because some operation says so.
+    let told: Vec<usize> = witness
+        .iter()
+        .filter_map(|&op| case.lock_told_by(case.operation(op)))
+        .collect();
     let warned = behind.elsewhere == Elsewhere::Key && case.mark_scope == MarkScope::Key;
     let mut ending = match behind.elsewhere {
         Elsewhere::Path => {
@@ -75,7 +81,10 @@ fn describe(case: &Case<'_>, count: u64, behind: &Behind) -> Draft {
     if count > 1 {
         ending += &format!("\n{count} such writes were accepted here in all.");
     }
-    let story = story::tell(case.history, scenes.collect(), &ending);
+    let story = story::tell(case.history, scenes, &ending);
+    witness.extend(told);
+    witness.sort_unstable();
+    witness.dedup();
     let mut draft = Draft::new(PARTIAL_FENCING, count, witness, story);
     if warned {
         draft.severity = Severity::Warning;

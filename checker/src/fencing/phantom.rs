@@ -12,7 +12,9 @@
 //! State, for each lock: the highest grant known, and the highest to another client than that; for each token and
 //! client the grants and releases.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
+
+use hashbrown::{HashMap, HashSet};
 
 use super::case::Case;
 use super::identity::Holders;
@@ -91,7 +93,7 @@ struct Holding {
 }
 
 fn phantoms(case: &Case<'_>, holders: &Holders) -> Vec<Phantom> {
-    let mut newest = vec![Newest::default(); case.history.names.len()];
+    let mut newest = vec![Newest::default(); case.history.names.count()];
     let mut holdings: HashMap<(Name, Name, Token), Holding> = HashMap::new();
     let mut uncertain: HashSet<(Name, Name)> = HashSet::new();
     let mut found = Vec::new();

@@ -9,7 +9,9 @@
 //!   write 5              |------|          late
 //! ```
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+
+use hashbrown::HashMap;
 
 use super::case::Case;
 use super::width;
@@ -120,6 +122,7 @@ struct Mark {
     proven: Option<Proof>,
     /// Each token, with the first write that presented it.
     presented: BTreeMap<Token, usize>,
+    last_presented: Option<Token>,
 }
 
 /// Proofs where the high water may be another's.
@@ -142,7 +145,7 @@ impl Table {
 
 /// One pass over all invocations and returns. O(n log n).
 pub(crate) fn proofs(case: &Case<'_>) -> Proofs {
-    let names = case.history.names.len();
+    let names = case.history.names.count();
     let mut marks: Vec<Mark> = Vec::new();
     marks.resize_with(case.scopes, Mark::default);
     let mut own = Table::new(case.objects);
@@ -166,7 +169,7 @@ pub(crate) fn proofs(case: &Case<'_>) -> Proofs {
         }
         let spot = case.spots[op];
         let (scope, object) = (spot.scope as usize, spot.object as usize);
-        let key = operation.key.map_or(0, |key| key.index() + 1);
+        let key = operation.key.map_or(0, |key| key.position() + 1);
         let lock = case.lock_place(op);
         if moment.returns {
             let before = known[when_sent[op] as usize];
@@ -237,7 +240,11 @@ pub(crate) fn proofs(case: &Case<'_>) -> Proofs {
         {
             found.regained.push((refusal, op));
         }
-        marks[scope].presented.entry(token).or_insert(op);
+        let mark = &mut marks[scope];
+        // Most writes go on with the token of the one before.
+        if mark.last_presented.replace(token) != Some(token) {
+            mark.presented.entry(token).or_insert(op);
+        }
     }
     found
 }

@@ -21,7 +21,9 @@
 //! Every mark is judged by what stands before it. So a sign takes back nothing that was proven before it, and a mark
 //! that nothing explains is no sign and silences nothing.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
+
+use hashbrown::{HashMap, HashSet};
 
 use super::case::{Case, Scope};
 use crate::history::{Function, Name, Operation, Outcome, Token};
@@ -215,6 +217,10 @@ impl Sweep {
         operation: &Operation,
         token: Token,
     ) -> Explanation {
+        // A key that nobody wrote has the mark 0, which is reason enough.
+        if token < Token::ZERO {
+            return Explanation::NotAsked;
+        }
         let presented = self.presented.get(&case.scope(operation));
         if presented.is_some_and(|presented| presented.accepted > Some(token)) {
             return Explanation::Write;

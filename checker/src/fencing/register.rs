@@ -7,18 +7,17 @@
 //! Here operations are sorted into clusters, dormant writes and refusals; a read that fits no write ends it at once.
 //! What must hold among them is in `epochs.rs`.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
-
-use serde_json::Value;
-
 use super::epochs::{Cluster, Epochs};
-use crate::history::{Function, Name, Operation, Outcome, Token};
+use super::value_places::{Places, Span, ValuePlaces};
+use crate::history::{Datum, Function, Name, Operation, Outcome, Token};
 
 /// One key's operations, as positions in the history, and what marks a refusal.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Register<'a> {
     pub operations: &'a [Operation],
     pub stale_token: Option<Name>,
+    /// What a log that is empty, or will become one, is read as.
+    pub empty_list: Option<Datum>,
     pub marks: Marks,
 }
 
@@ -90,140 +89,199 @@ pub(crate) struct Violation {
     pub by_absence: bool,
 }
 
-/// The first operation that puts a key outside of what [`Register::check`] decides, and why.
-pub(crate) fn outside(
-    operations: &[Operation],
-    ops: &[usize],
-    primary: Option<Name>,
-) -> Option<(usize, Outside)> {
-    let mut values: HashSet<&Value> = HashSet::new();
-    let by_other_path = |op: usize| {
-        operations[op]
-            .path
-            .is_some_and(|path| Some(path) != primary)
-    };
-    ops.iter().find_map(|&op| {
-        if by_other_path(op) {
-            return Some((op, Outside::OtherPath));
-        }
-        Some((op, why_outside(&operations[op], &mut values)?))
-    })
+/// Why an operation puts its key outside of what [`Register::check`] decides, but for a value that was written before.
+#[inline]
+pub(crate) fn outside(operation: &Operation) -> Option<Outside> {
+    match operation.function {
+        Function::Read => None,
+        Function::Write if operation.token.is_none() => Some(Outside::NoToken),
+        Function::Write => match operation.value {
+            None | Some(Datum::NULL) => Some(Outside::NoValue),
+            Some(_) => None,
+        },
+        _ => Some(Outside::OtherFunction),
+    }
 }
 
-fn why_outside<'a>(operation: &'a Operation, values: &mut HashSet<&'a Value>) -> Option<Outside> {
-    match operation.function {
-        Function::Read => return None,
-        Function::Write => {}
-        _ => return Some(Outside::OtherFunction),
-    }
-    if operation.token.is_none() {
-        return Some(Outside::NoToken);
-    }
-    match &operation.value {
-        None | Some(Value::Null) => Some(Outside::NoValue),
-        Some(value) => (!values.insert(value)).then_some(Outside::ValueTwice),
+/// A write with the reads of its value so far.
+#[derive(Clone, Copy, Debug)]
+struct Grown {
+    cluster: Cluster,
+    token: Token,
+    outcome: Outcome,
+    was_read: bool,
+    op: u32,
+}
+
+/// What a key's operations become, one after the other.
+#[derive(Clone, Debug)]
+pub(crate) struct Gathering {
+    epochs: Epochs,
+    /// Every write so far; the initial value stands first.
+    grown: Vec<Grown>,
+    /// Reads that were sent before the write of their value was.
+    early: Vec<usize>,
+    /// A refusal that is wrong by itself: it is told before any read is.
+    refusal: Option<Violation>,
+    /// The first read that fits no write.
+    read: Option<(usize, Violation)>,
+}
+
+impl Gathering {
+    /// Nothing yet but the initial value.
+    pub fn new() -> Self {
+        let initial = Grown {
+            cluster: Cluster::initial(),
+            token: Token::ZERO,
+            outcome: Outcome::Ok,
+            was_read: false,
+            op: 0,
+        };
+        Self {
+            epochs: Epochs::default(),
+            grown: vec![initial],
+            early: Vec::new(),
+            refusal: None,
+            read: None,
+        }
     }
 }
 
 impl Register<'_> {
     /// Decides the key whose operations are `ops`.
     pub fn check(&self, ops: &[usize]) -> Result<(), Violation> {
-        self.gather(ops)?.check()
-    }
-
-    /// Sorts operations into clusters, dormant writes and refusals; a read that fits no write ends it here.
-    fn gather(&self, ops: &[usize]) -> Result<Epochs, Violation> {
-        let mut epochs = Epochs::default();
-        let mut writes: Vec<(usize, &Operation)> = Vec::new();
+        let mut span = Span::default();
         for &op in ops {
             let operation = &self.operations[op];
-            if operation.function == Function::Write {
-                writes.push((op, operation));
-                if self.is_refusal(operation) {
-                    epochs.add_refusal(op, operation, self.marks)?;
-                }
-            } else if self.marks == Marks::ByOthersToo {
-                epochs.add_report(op, operation);
+            if let (Function::Write, Some(value)) = (operation.function, operation.value) {
+                span.take_in(value);
             }
         }
-        let clusters = self.clusters(ops, &writes)?;
-        for (write, cluster) in &clusters {
-            let token = write.and_then(|write| self.operations[write].token);
-            epochs.add_cluster(token.unwrap_or(Token::ZERO), *cluster);
-        }
-        for (op, write) in writes {
-            let unread = write.outcome == Outcome::Unknown && !clusters.contains_key(&Some(op));
-            if let (true, Some(token)) = (unread, write.token) {
-                epochs.add_dormant(op, token, write);
-            }
-        }
-        Ok(epochs)
+        self.check_within(ops, span)
     }
 
-    /// Every write that surely happened with the reads of its value; the initial value has no write.
-    fn clusters(
-        &self,
-        ops: &[usize],
-        writes: &[(usize, &Operation)],
-    ) -> Result<BTreeMap<Option<usize>, Cluster>, Violation> {
-        let of = |write: usize| (Some(write), Cluster::of(write, &self.operations[write]));
-        let initial = (None, Cluster::initial());
-        let acknowledged = writes
-            .iter()
-            .filter(|(_, write)| write.outcome == Outcome::Ok);
-        let mut clusters: BTreeMap<Option<usize>, Cluster> = acknowledged
-            .map(|&(op, _)| of(op))
-            .chain([initial])
-            .collect();
-        let by_value: HashMap<&Value, usize> = writes
-            .iter()
-            .filter_map(|&(op, write)| Some((write.value.as_ref()?, op)))
-            .collect();
+    /// The same, where it is known how far apart the written values lie.
+    pub fn check_within(&self, ops: &[usize], span: Span) -> Result<(), Violation> {
+        let mut places = ValuePlaces::within(span);
+        let mut gathering = Gathering::new();
         for &op in ops {
-            let read = &self.operations[op];
-            let (Function::Read, Outcome::Ok, Some(value)) =
-                (read.function, read.outcome, &read.value)
-            else {
-                continue;
-            };
-            let (write, new) = match value {
-                Value::Null => initial,
-                // A log that is empty, or will become one.
-                Value::Array(list) if list.is_empty() && !by_value.contains_key(value) => initial,
-                value => of(self.written(op, by_value.get(value).copied())?),
-            };
-            let token = write.map_or(Some(Token::ZERO), |write| self.operations[write].token);
-            let fits = match self.marks {
-                Marks::ByWrites => read.high_water.is_none() || read.high_water == token,
-                Marks::ByOthersToo => read.high_water.is_none() || read.high_water >= token,
-            };
-            if !fits {
-                return Err(Violation::plain(
-                    Kind::OtherMark,
-                    write.into_iter().chain([op]),
-                ));
-            }
-            clusters.entry(write).or_insert(new).take_in(op, read);
+            self.gather(&mut gathering, op, &mut places);
         }
-        Ok(clusters)
+        self.decide(gathering, &mut places)
+    }
+
+    /// Takes the next operation of a key.
+    #[inline]
+    pub fn gather(&self, gathering: &mut Gathering, op: usize, places: &mut impl Places) {
+        let operation = &self.operations[op];
+        if operation.function == Function::Write {
+            if let Some(value) = operation.value {
+                places.put(value, gathering.grown.len());
+            }
+            gathering.grown.push(Grown {
+                cluster: Cluster::of(op, operation),
+                token: operation.token.unwrap_or(Token::ZERO),
+                outcome: operation.outcome,
+                was_read: false,
+                op: u32::try_from(op).expect("fewer than 2^31 operations are judged"),
+            });
+            if self.is_refusal(operation) && gathering.refusal.is_none() {
+                let added = gathering.epochs.add_refusal(op, operation, self.marks);
+                gathering.refusal = added.err();
+            }
+            return;
+        }
+        if self.marks == Marks::ByOthersToo {
+            gathering.epochs.add_report(op, operation);
+        }
+        let (Function::Read, Outcome::Ok, Some(value)) =
+            (operation.function, operation.outcome, operation.value)
+        else {
+            return;
+        };
+        let place = match value {
+            Datum::NULL => Some(0),
+            value => places.get(value),
+        };
+        if place.is_none() {
+            gathering.early.push(op);
+        } else if gathering.read.is_none() {
+            let taken = self.take_in(&mut gathering.grown, op, operation, place);
+            gathering.read = taken.err().map(|violation| (op, violation));
+        }
+    }
+
+    /// Whether all that was gathered is linearizable.
+    pub fn decide(
+        &self,
+        mut gathering: Gathering,
+        places: &mut impl Places,
+    ) -> Result<(), Violation> {
+        if let Some(violation) = gathering.refusal {
+            return Err(violation);
+        }
+        let until = gathering.read.as_ref().map_or(usize::MAX, |&(op, _)| op);
+        for op in gathering.early.into_iter().take_while(|&op| op < until) {
+            let read = &self.operations[op];
+            let written = read.value.and_then(|value| places.get(value));
+            let place = written.or_else(|| (read.value == self.empty_list).then_some(0));
+            self.take_in(&mut gathering.grown, op, read, place)?;
+        }
+        if let Some((_, violation)) = gathering.read {
+            return Err(violation);
+        }
+        let mut epochs = gathering.epochs;
+        epochs.add_clusters(gathering.grown.iter().filter_map(|grown| {
+            let happened = grown.outcome == Outcome::Ok || grown.was_read;
+            happened.then_some((grown.token, grown.cluster))
+        }));
+        for write in &gathering.grown[1..] {
+            if write.outcome == Outcome::Unknown && !write.was_read {
+                let op = write.op as usize;
+                epochs.add_dormant(op, write.token, &self.operations[op]);
+            }
+        }
+        epochs.check()
+    }
+
+    /// Adds a read to the cluster of its write.
+    #[inline]
+    fn take_in(
+        &self,
+        grown: &mut [Grown],
+        op: usize,
+        read: &Operation,
+        place: Option<usize>,
+    ) -> Result<(), Violation> {
+        let Some(place) = place else {
+            return Err(Violation::plain(Kind::NeverWritten, [op]));
+        };
+        let seen = &mut grown[place];
+        let write = (place > 0).then_some(seen.op as usize);
+        if let Some(write) = write {
+            if seen.outcome == Outcome::Failed {
+                return Err(Violation::plain(Kind::FailedWriteRead, [write, op]));
+            }
+            if read.precedes(&self.operations[write]) {
+                return Err(Violation::plain(Kind::ReadBeforeWrite, [op, write]));
+            }
+        }
+        let token = Some(seen.token);
+        let fits = match self.marks {
+            Marks::ByWrites => read.high_water.is_none() || read.high_water == token,
+            Marks::ByOthersToo => read.high_water.is_none() || read.high_water >= token,
+        };
+        if !fits {
+            let ops = write.into_iter().chain([op]);
+            return Err(Violation::plain(Kind::OtherMark, ops));
+        }
+        seen.was_read = true;
+        seen.cluster.take_in(op, read);
+        Ok(())
     }
 
     fn is_refusal(&self, write: &Operation) -> bool {
         write.outcome == Outcome::Failed && write.error.is_some() && write.error == self.stale_token
-    }
-
-    /// The write that a read saw, if it could see it.
-    fn written(&self, read: usize, write: Option<usize>) -> Result<usize, Violation> {
-        let Some(write) = write else {
-            return Err(Violation::plain(Kind::NeverWritten, [read]));
-        };
-        if self.operations[write].outcome == Outcome::Failed {
-            return Err(Violation::plain(Kind::FailedWriteRead, [write, read]));
-        }
-        if self.operations[read].precedes(&self.operations[write]) {
-            return Err(Violation::plain(Kind::ReadBeforeWrite, [read, write]));
-        }
-        Ok(write)
     }
 }
 

@@ -7,11 +7,8 @@ use std::collections::BTreeMap;
 use super::case::Case;
 use super::proof::LateWrite;
 use super::story::{self, Scene};
-use super::{Draft, STALE_WRITE_ACCEPTED};
+use super::{Draft, Place, STALE_WRITE_ACCEPTED};
 use crate::history::{Name, Outcome, Token};
-
-/// Lock and key.
-type Place = (Option<Name>, Option<Name>);
 
 /// One finding a key: accepted writes that were invoked after a proof, on their own key and path, of a higher token.
 /// What was proven on another key that shares the high water is the business of `partial-fencing`.

@@ -94,10 +94,10 @@ pub(crate) fn starvations(case: &Case<'_>) -> Vec<Draft> {
 }
 
 fn locks(case: &Case<'_>) -> Vec<Lock> {
-    let mut locks = vec![Lock::default(); case.history.names.len()];
+    let mut locks = vec![Lock::default(); case.history.names.count()];
     for (name, header) in case.history.header.iter().flat_map(|header| &header.locks) {
         if let (Some(name), Some(lease)) = (case.history.names.find(name), header.lease_ms) {
-            locks[name.index()].lease = lease.saturating_mul(MILLISECOND);
+            locks[name.position()].lease = lease.saturating_mul(MILLISECOND);
         }
     }
     for operation in &case.history.operations {
@@ -106,7 +106,7 @@ fn locks(case: &Case<'_>) -> Vec<Lock> {
         else {
             continue;
         };
-        let lock = &mut locks[name.index()];
+        let lock = &mut locks[name.position()];
         lock.name = Some(name);
         let lease = operation.ttl_ms.map(|ms| ms.saturating_mul(MILLISECOND));
         lock.lease = lock.lease.max(lease.unwrap_or(0));

@@ -286,14 +286,14 @@ impl Teller<'_> {
             .unwrap_or_default();
         match (op.function, op.outcome) {
             (Function::Read, _) => {
-                let value = value_text(op.value.as_ref());
+                let value = value_text(self.history.value(op).as_ref());
                 format!(
                     "{client} read {value} from {}, sent at {sent}, answered at {told}{mark}.",
                     self.key(op)
                 )
             }
             (Function::Write | Function::Append | Function::Cas, outcome) => {
-                let value = value_text(op.value.as_ref());
+                let value = value_text(self.history.value(op).as_ref());
                 let answer = match outcome {
                     Outcome::Ok => format!("accepted at {told}"),
                     Outcome::Failed

@@ -16,12 +16,11 @@ use super::case::Case;
 use super::proof::Proof;
 use super::resource::taken;
 use super::story::{self, Scene};
-use super::{Draft, UNFENCED_WRITE_ACCEPTED};
-use crate::history::Name;
+use super::{Draft, Place, UNFENCED_WRITE_ACCEPTED};
 
 /// One finding a key.
 pub(crate) fn unfenced_writes(case: &Case<'_>, unfenced: &[(usize, Proof)]) -> Vec<Draft> {
-    let mut keys: BTreeMap<(Option<Name>, Option<Name>), (u64, usize, Proof)> = BTreeMap::new();
+    let mut keys: BTreeMap<Place, (u64, usize, Proof)> = BTreeMap::new();
     for &(write, proof) in unfenced {
         let operation = case.operation(write);
         keys.entry((case.lock(operation), operation.key))

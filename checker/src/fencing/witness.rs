@@ -4,12 +4,10 @@
 //! leaving out one more operation (a write with its reads) makes it linearizable. Beyond [`MOST`] operations around
 //! a refusal it is not shrunk.
 
-use std::collections::HashSet;
-
-use serde_json::Value;
+use hashbrown::HashSet;
 
 use super::register::{Register, Violation};
-use crate::history::{Function, Outcome, Token};
+use crate::history::{Datum, Function, Outcome, Token};
 
 /// The most operations that are tried one by one.
 const MOST: usize = 400;
@@ -68,17 +66,13 @@ fn around_refusal(register: &Register<'_>, ops: &[usize], violation: &Violation)
 /// `some` of `ops`, ascending, with the write of every value that is read among them.
 fn with_writes(register: &Register<'_>, ops: &[usize], some: &[usize]) -> Vec<usize> {
     let operations = some.iter().map(|&op| &register.operations[op]);
-    let read: HashSet<&Value> = operations
+    let read: HashSet<Datum> = operations
         .filter(|operation| operation.function == Function::Read)
-        .filter_map(|read| read.value.as_ref())
+        .filter_map(|read| read.value)
         .collect();
     let was_read = |&&op: &&usize| {
         let write = &register.operations[op];
-        write.function == Function::Write
-            && write
-                .value
-                .as_ref()
-                .is_some_and(|value| read.contains(value))
+        write.function == Function::Write && write.value.is_some_and(|value| read.contains(&value))
     };
     let mut all: Vec<usize> = ops.iter().filter(was_read).chain(some).copied().collect();
     all.sort_unstable();

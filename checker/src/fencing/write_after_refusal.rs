@@ -9,24 +9,31 @@
 //!
 //! It fires on: token 5 is refused, and a second later refused again, to one process. It is silent where the second
 //! write was on its way before the first refusal came, where another process of the client sends it (it may not have
-//! heard), and where the write is accepted: then the resource is wrong (`high-water-lost`). Under a lock with `hot-retry`
+//! heard), where it may have been granted the token anew, and where the write is accepted: then the resource is wrong (`high-water-lost`). Under a lock with `hot-retry`
 //! it is not said again.
 //!
 //! State: for each process the refusal that it had last.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
+
+use hashbrown::{HashMap, HashSet};
 
 use super::case::Case;
 use super::story::{self, Scene};
 use super::{Draft, WRITE_AFTER_REFUSAL};
-use crate::history::Name;
+use crate::history::{Function, Name, Outcome};
 
 /// One warning a lock; none for locks that are `hot`. O(n).
 pub(crate) fn writes_after_refusals(case: &Case<'_>, hot: &HashSet<Option<Name>>) -> Vec<Draft> {
     let mut told: HashMap<u64, usize> = HashMap::new();
+    // Whoever has an acquire of unknown outcome may have been granted the same token once more.
+    let mut uncertain: HashSet<Name> = HashSet::new();
     let mut locks: BTreeMap<Option<Name>, (u64, usize, usize)> = BTreeMap::new();
     for moment in &case.moments {
         let operation = case.operation(moment.op);
+        if operation.function == Function::Acquire && operation.outcome == Outcome::Unknown {
+            uncertain.insert(operation.client);
+        }
         if !case.is_refusal(operation) {
             continue;
         }
@@ -39,7 +46,18 @@ pub(crate) fn writes_after_refusals(case: &Case<'_>, hot: &HashSet<Option<Name>>
         };
         let refused = case.operation(before);
         let lock = case.lock(operation);
-        if refused.token == operation.token && case.lock(refused) == lock && !hot.contains(&lock) {
+        // A holder that acquires anew may be told the same token, or its session may.
+        let anew = || {
+            let mut grants = case.grants_before(lock, operation.token, operation);
+            grants.any(|grant| grant.completed > refused.completed)
+                || operation.session.is_some()
+                || uncertain.contains(&operation.client)
+        };
+        if refused.token == operation.token
+            && case.lock(refused) == lock
+            && !hot.contains(&lock)
+            && !anew()
+        {
             locks
                 .entry(lock)
                 .and_modify(|known| known.0 += 1)

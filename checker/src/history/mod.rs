@@ -12,26 +12,47 @@
 //! | `fault_window.rs` | one fault, from its begin to its end |
 //! | `names.rs` | interned client, lock, key and path names |
 //! | `recording.rs` | [`History`]: a whole recording; why a file is none |
-//! | `value.rs` | when two values are one |
+//! | `texts.rs` | texts, each kept once: what names and values stand on |
+//! | `value.rs` | the values that were written and read; when two are one |
 //! | `pairing.rs` | events in, [`History`] out |
-//! | `jsonl.rs` | byte block in, events out |
+//! | `jsonl.rs` | one line of `history.jsonl` in, event out, or what is wrong with it; and back |
+//! | `format.rs` | which formats there are, and which one a file is in |
+//! | `intake.rs` | bytes in as they come, events or a [`History`] out |
+//! | `edn.rs`, `forms.rs` | EDN: one form; the maps of a file |
+//! | `jepsen.rs` | Jepsen's operations, from its history.edn or its log |
+//! | `shape.rs` | the shape that nearly every such line has, read fast |
+//! | `chunk.rs` | some whole lines, read by any thread and joined by one |
+//! | `stream.rs` | a file in, block by block, read by many threads |
 
+mod chunk;
+mod edn;
 mod event;
 mod fault_window;
+mod format;
+mod forms;
 mod header;
+mod intake;
+mod jepsen;
 pub mod jsonl;
 mod names;
 mod operation;
 mod pairing;
 mod recording;
+mod shape;
+mod stream;
+mod texts;
 mod value;
 
 pub use event::{Event, FaultEvent, FaultOutcome, FaultPhase, Line, NO_INDEX, Type};
 pub use fault_window::FaultWindow;
+pub use format::Format;
 pub use header::{Expectations, Header, LockHeader, MarkScope, Plan};
+pub use intake::{Intake, Lines, Sink};
 pub use names::{Name, Names};
 pub(crate) use operation::UNNAMED;
 pub use operation::{Function, Instant, Operation, Outcome, Token};
+pub(crate) use pairing::Told;
 pub use pairing::{MAX_OPEN, Pairing, pair};
-pub use recording::{History, HistoryError};
+pub use recording::{History, HistoryError, ReadError};
 pub(crate) use value::plain;
+pub use value::{Datum, Values};

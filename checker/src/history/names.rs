@@ -1,53 +1,53 @@
 //! Interned names, so that operations are small and rules compare integers.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::num::NonZeroU32;
+
+use super::texts::Texts;
 
 /// A client, lock, key, path, identity or session, as a number that [`Names`] turns back into text.
 ///
 /// Two names of one history are equal exactly when their texts are. The order is that of first appearance.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct Name(u32);
+pub struct Name(NonZeroU32);
 
 impl Name {
-    /// Its place in the order of first appearance, from 0, for tables that a rule keeps by name.
-    pub(crate) fn index(self) -> usize {
-        self.0 as usize
+    /// Its place among the names of its history, from 0: names may be places in a list.
+    #[must_use]
+    pub fn position(self) -> usize {
+        self.0.get() as usize - 1
+    }
+
+    fn at(number: u32) -> Self {
+        Self(NonZeroU32::new(number + 1).expect("one above a number is not 0"))
     }
 }
 
 /// The table of a history's names.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
-    texts: Vec<Arc<str>>,
-    by_text: HashMap<Arc<str>, Name>,
+    texts: Texts,
 }
 
 impl Names {
     /// The name of `text`, made if it is new.
     ///
     /// # Panics
-    /// When a history has more than 2^32 different names.
+    /// When a history has more than 2^32 - 2 different names.
+    #[inline]
     pub fn intern(&mut self, text: &str) -> Name {
-        if let Some(&name) = self.by_text.get(text) {
-            return name;
-        }
-        let name = Name(u32::try_from(self.texts.len()).expect("fewer than 2^32 names"));
-        let text: Arc<str> = text.into();
-        self.texts.push(Arc::clone(&text));
-        self.by_text.insert(text, name);
-        name
+        Name::at(self.texts.intern(text))
     }
 
     /// The name of `text`, if the history has it.
     #[must_use]
     pub fn find(&self, text: &str) -> Option<Name> {
-        self.by_text.get(text).copied()
+        self.texts.find(text).map(Name::at)
     }
 
     /// How many names there are.
-    pub(crate) fn len(&self) -> usize {
+    #[must_use]
+    pub fn count(&self) -> usize {
         self.texts.len()
     }
 
@@ -71,6 +71,10 @@ impl Names {
     /// When `name` comes from another history.
     #[must_use]
     pub fn text(&self, name: Name) -> &str {
-        &self.texts[name.0 as usize]
+        self.texts.text(name.0.get() - 1)
+    }
+
+    pub(super) fn shrink(&mut self) {
+        self.texts.shrink();
     }
 }

@@ -4,14 +4,13 @@
 //! close is [`Outcome::Unknown`], so the recording of a run that was killed at any moment still checks. Events that
 //! contradict each other are an error that names the line.
 
-use std::collections::HashMap;
+use hashbrown::HashMap;
 
 use super::jsonl::Parsed;
 use super::operation::UNNAMED;
-use super::value::plain;
 use super::{
-    Event, FaultEvent, FaultOutcome, FaultPhase, FaultWindow, Function, History, HistoryError,
-    Instant, Line, NO_INDEX, Names, Operation, Outcome, Type,
+    Datum, Event, FaultEvent, FaultOutcome, FaultPhase, FaultWindow, Function, History,
+    HistoryError, Instant, Line, NO_INDEX, Name, Names, Operation, Outcome, Token, Type,
 };
 
 /// Joins lines that were read before.
@@ -34,23 +33,103 @@ pub fn pair(lines: impl Into<Parsed>) -> Result<History, HistoryError> {
     Ok(history)
 }
 
-/// At most so many operations may be open at once. A real history has one a thread; a file that has more is broken or
-/// made to fill the memory.
-pub const MAX_OPEN: usize = 2_000_000;
+/// At most so many operations may be open at once: 1,048,576. A real history has one a thread; a file that has more is
+/// broken or made to fill the memory. It is refused at the first that is too many, with some 200 MB in use.
+pub const MAX_OPEN: usize = 1 << 20;
+
+/// An event whose words have become numbers of the history's tables.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Told {
+    pub kind: Type,
+    pub process: u64,
+    pub function: Function,
+    pub client: Option<Name>,
+    pub lock: Option<Name>,
+    pub key: Option<Name>,
+    pub path: Option<Name>,
+    pub error: Option<Name>,
+    pub identity: Option<Name>,
+    pub session: Option<Name>,
+    pub token: Option<Token>,
+    pub value: Option<Datum>,
+    pub high_water: Option<Token>,
+    pub ttl: Option<u64>,
+}
+
+impl Function {
+    /// The function of this name, unless it is a model's own word.
+    #[inline]
+    pub(super) fn known(name: &str) -> Option<Self> {
+        Some(match name {
+            "acquire" => Self::Acquire,
+            "renew" => Self::Renew,
+            "release" => Self::Release,
+            "write" => Self::Write,
+            "append" => Self::Append,
+            "read" => Self::Read,
+            "cas" => Self::Cas,
+            _ => return None,
+        })
+    }
+
+    /// What a read asks for is not what it found: the value of its invocation is nobody's.
+    #[inline]
+    pub(super) fn has_value(self, kind: Type) -> bool {
+        self != Self::Read || kind != Type::Invoke
+    }
+}
 
 /// What a process is doing, and on which line it began to.
-#[derive(Clone, Copy, Debug)]
-enum Process {
-    Idle,
-    Busy { operation: usize, line: usize },
-    Retired { line: usize },
+#[derive(Clone, Copy, Debug, Default)]
+enum Doing {
+    #[default]
+    Nothing,
+    Busy {
+        operation: usize,
+        line: usize,
+    },
+    Retired {
+        line: usize,
+    },
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Process {
+    doing: Doing,
+    /// What its client is called where the history names none.
+    unnamed: Option<Name>,
+}
+
+/// Processes by number; small numbers, which are nearly all, without a search.
+#[derive(Clone, Debug, Default)]
+struct Processes {
+    near: Vec<Process>,
+    far: HashMap<u64, Process>,
+}
+
+/// Processes below this number are kept in a list.
+const NEAR: usize = 1 << 16;
+
+impl Processes {
+    #[inline]
+    fn of(&mut self, process: u64) -> &mut Process {
+        match usize::try_from(process) {
+            Ok(place) if place < NEAR => {
+                if place >= self.near.len() {
+                    self.near.resize(place + 1, Process::default());
+                }
+                &mut self.near[place]
+            }
+            _ => self.far.entry(process).or_default(),
+        }
+    }
 }
 
 /// Joins lines one after the other. A copy can be finished and judged while the run goes on.
 #[derive(Clone, Debug, Default)]
 pub struct Pairing {
     history: History,
-    processes: HashMap<u64, Process>,
+    processes: Processes,
     open: usize,
     /// Fault id to its window, while it is open.
     open_faults: HashMap<u64, usize>,
@@ -82,14 +161,8 @@ impl Pairing {
                 self.history.header = Some(*header);
             }
             Line::Event(event) => {
-                let completes = event.kind != Type::Invoke;
-                let at = self.place(number, event.index, event.time, completes)?;
-                self.history.events += 1;
-                if completes {
-                    self.complete(number, *event, at)?;
-                } else {
-                    self.invoke(number, *event, at)?;
-                }
+                let told = self.understand(&event);
+                self.event(number, event.index, event.time, &told)?;
             }
             Line::Fault(fault) => {
                 let at = self.place(
@@ -104,20 +177,76 @@ impl Pairing {
         Ok(())
     }
 
+    /// Takes an event whose words are numbers of this history's tables.
+    ///
+    /// # Errors
+    /// As [`Pairing::push`].
+    #[inline]
+    pub(crate) fn event(
+        &mut self,
+        number: usize,
+        index: u64,
+        time: u64,
+        told: &Told,
+    ) -> Result<(), HistoryError> {
+        let completes = told.kind != Type::Invoke;
+        let at = self.place(number, index, time, completes)?;
+        self.history.events += 1;
+        if completes {
+            self.complete(number, told, at)
+        } else {
+            self.invoke(number, told, at)
+        }
+    }
+
+    /// The tables in which the words of events are numbers.
+    pub(crate) fn history_mut(&mut self) -> &mut History {
+        &mut self.history
+    }
+
+    fn understand(&mut self, event: &Event) -> Told {
+        let History { names, values, .. } = &mut self.history;
+        let function =
+            Function::known(&event.f).unwrap_or_else(|| Function::Other(names.intern(&event.f)));
+        let mut intern = |text: &Option<String>| text.as_ref().map(|text| names.intern(text));
+        Told {
+            kind: event.kind,
+            process: event.process,
+            function,
+            lock: intern(&event.lock),
+            key: intern(&event.key),
+            path: intern(&event.path),
+            error: intern(&event.error),
+            identity: intern(&event.identity),
+            session: intern(&event.session),
+            client: intern(&event.client),
+            token: event.token,
+            value: (event.value.as_ref())
+                .filter(|_| function.has_value(event.kind))
+                .map(|value| values.intern(value)),
+            high_water: event.high_water,
+            ttl: event.ttl,
+        }
+    }
+
     /// Everything that was read. Open invocations stay unknown, open faults open.
     #[must_use]
     pub fn finish(mut self) -> History {
         if !self.unplaced.is_empty() {
             self.spread();
         }
-        if self.history.operations.is_empty() {
-            self.history
-                .warnings
-                .push("the history holds no operation".to_owned());
+        let history = &mut self.history;
+        if history.operations.is_empty() {
+            let warning = "the history holds no operation".to_owned();
+            history.warnings.push(warning);
         }
+        history.operations.shrink_to_fit();
+        history.names.shrink();
+        history.values.shrink();
         self.history
     }
 
+    #[inline]
     fn place(
         &mut self,
         number: usize,
@@ -155,23 +284,28 @@ impl Pairing {
         Ok(at)
     }
 
-    fn invoke(&mut self, number: usize, event: Event, at: Instant) -> Result<(), HistoryError> {
-        match self.processes.get(&event.process) {
-            Some(Process::Busy { line, .. }) => {
+    #[inline]
+    fn invoke(&mut self, number: usize, told: &Told, at: Instant) -> Result<(), HistoryError> {
+        let History {
+            operations, names, ..
+        } = &mut self.history;
+        let process = self.processes.of(told.process);
+        match process.doing {
+            Doing::Nothing => {}
+            Doing::Busy { line, .. } => {
                 let message = format!(
                     "process {} is still busy with its operation of line {line}; it must complete first",
-                    event.process
+                    told.process
                 );
                 return Err(HistoryError::new(number, Some("process"), message));
             }
-            Some(Process::Retired { line }) => {
+            Doing::Retired { line } => {
                 let message = format!(
                     "process {} ended with the info of line {line}; its client must go on under a new process",
-                    event.process
+                    told.process
                 );
                 return Err(HistoryError::new(number, Some("process"), message));
             }
-            Some(Process::Idle) | None => {}
         }
         if self.open == MAX_OPEN {
             let message = format!(
@@ -179,137 +313,105 @@ impl Pairing {
             );
             return Err(HistoryError::new(number, Some("process"), message));
         }
-        self.open += 1;
-        let process = event.process;
-        let operation = self.operation(number, event, at)?;
-        let busy = Process::Busy {
-            operation: self.history.operations.len(),
-            line: number,
-        };
-        self.processes.insert(process, busy);
-        self.history.operations.push(operation);
-        Ok(())
-    }
-
-    fn operation(
-        &mut self,
-        number: usize,
-        event: Event,
-        at: Instant,
-    ) -> Result<Operation, HistoryError> {
-        let names = &mut self.history.names;
-        let function = match event.f.as_str() {
-            "acquire" => Function::Acquire,
-            "renew" => Function::Renew,
-            "release" => Function::Release,
-            "write" => Function::Write,
-            "append" => Function::Append,
-            "read" => Function::Read,
-            "cas" => Function::Cas,
-            other => Function::Other(names.intern(other)),
-        };
         let needs_lock = matches!(
-            function,
+            told.function,
             Function::Acquire | Function::Renew | Function::Release
         );
-        if needs_lock && event.lock.is_none() {
-            let message = format!("is missing; {} must say which lock", event.f);
+        if needs_lock && told.lock.is_none() {
+            let asked = function_name(told.function, names);
+            let message = format!("is missing; {asked} must say which lock");
             return Err(HistoryError::new(number, Some("lock"), message));
         }
-        let client = event
-            .client
-            .unwrap_or_else(|| format!("{UNNAMED}{}", event.process));
-        let mut intern = |text: Option<String>| text.map(|text| names.intern(&text));
-        Ok(Operation {
-            process: event.process,
-            lock: intern(event.lock),
-            key: intern(event.key),
-            path: intern(event.path),
-            error: intern(event.error),
-            identity: intern(event.identity),
-            session: intern(event.session),
-            client: names.intern(&client),
-            function,
-            token: event.token,
-            // What a read asks for is not what it found: its value is the completion's alone.
-            value: if function == Function::Read {
-                None
-            } else {
-                event.value.map(plain)
-            },
-            high_water: event.high_water,
-            ttl_ms: event.ttl,
+        let client = told.client.unwrap_or_else(|| {
+            let unnamed = || names.intern(&format!("{UNNAMED}{}", told.process));
+            *process.unnamed.get_or_insert_with(unnamed)
+        });
+        process.doing = Doing::Busy {
+            operation: operations.len(),
+            line: number,
+        };
+        self.open += 1;
+        operations.push(Operation {
+            process: told.process,
+            client,
+            function: told.function,
+            lock: told.lock,
+            key: told.key,
+            path: told.path,
+            token: told.token,
+            value: told.value,
+            high_water: told.high_water,
+            error: told.error,
+            ttl_ms: told.ttl,
+            identity: told.identity,
+            session: told.session,
             outcome: Outcome::Unknown,
             invoked: at,
             completed: None,
-        })
+        });
+        Ok(())
     }
 
-    fn complete(&mut self, number: usize, event: Event, at: Instant) -> Result<(), HistoryError> {
-        let process = event.process;
-        let Some(&Process::Busy { operation, line }) = self.processes.get(&process) else {
-            let message =
-                format!("process {process} completes an operation that it did not invoke");
+    #[inline]
+    fn complete(&mut self, number: usize, told: &Told, at: Instant) -> Result<(), HistoryError> {
+        let History {
+            operations, names, ..
+        } = &mut self.history;
+        let process = self.processes.of(told.process);
+        let Doing::Busy { operation, line } = process.doing else {
+            let message = format!(
+                "process {} completes an operation that it did not invoke",
+                told.process
+            );
             return Err(HistoryError::new(number, Some("process"), message));
         };
-        self.open -= 1;
-        let names = &mut self.history.names;
-        let operation = &mut self.history.operations[operation];
-        let invoked = function_name(operation.function, names);
-        if event.f != invoked {
+        let operation = &mut operations[operation];
+        if told.function != operation.function {
             let message = format!(
-                "is {}, but process {process} invoked {invoked} on line {line}",
-                event.f
+                "is {}, but process {} invoked {} on line {line}",
+                function_name(told.function, names),
+                told.process,
+                function_name(operation.function, names)
             );
             return Err(HistoryError::new(number, Some("f"), message));
         }
-        let unnamed = format!("{UNNAMED}{process}");
+        let named = Some(operation.client).filter(|&client| process.unnamed != Some(client));
         for (field, told, known) in [
-            (
-                "client",
-                &event.client,
-                Some(operation.client).filter(|&name| names.text(name) != unnamed),
-            ),
-            ("lock", &event.lock, operation.lock),
-            ("key", &event.key, operation.key),
+            ("client", told.client, named),
+            ("lock", told.lock, operation.lock),
+            ("key", told.key, operation.key),
         ] {
-            let (Some(told), Some(known)) = (told, known) else {
-                continue;
-            };
-            if told != names.text(known) {
-                let message = format!(
-                    "is {told}, but line {line} invoked it as {}",
-                    names.text(known)
-                );
+            if let (Some(told), Some(known)) = (told, known)
+                && told != known
+            {
+                let (told, known) = (names.text(told), names.text(known));
+                let message = format!("is {told}, but line {line} invoked it as {known}");
                 return Err(HistoryError::new(number, Some(field), message));
             }
         }
-        let mut intern = |text: Option<String>| text.map(|text| names.intern(&text));
-        if let Some(client) = intern(event.client) {
-            operation.client = client;
-        }
-        operation.lock = intern(event.lock).or(operation.lock);
-        operation.key = intern(event.key).or(operation.key);
-        operation.path = intern(event.path).or(operation.path);
-        operation.error = intern(event.error).or(operation.error);
-        operation.identity = intern(event.identity).or(operation.identity);
-        operation.session = intern(event.session).or(operation.session);
-        operation.token = event.token.or(operation.token);
-        operation.value = event.value.map(plain).or_else(|| operation.value.take());
-        operation.high_water = event.high_water.or(operation.high_water);
-        operation.ttl_ms = event.ttl.or(operation.ttl_ms);
+        self.open -= 1;
+        operation.client = told.client.unwrap_or(operation.client);
+        operation.lock = told.lock.or(operation.lock);
+        operation.key = told.key.or(operation.key);
+        operation.path = told.path.or(operation.path);
+        operation.error = told.error.or(operation.error);
+        operation.identity = told.identity.or(operation.identity);
+        operation.session = told.session.or(operation.session);
+        operation.token = told.token.or(operation.token);
+        operation.value = told.value.or(operation.value);
+        operation.high_water = told.high_water.or(operation.high_water);
+        operation.ttl_ms = told.ttl.or(operation.ttl_ms);
         operation.completed = Some(at);
-        operation.outcome = match event.kind {
+        operation.outcome = match told.kind {
             Type::Ok => Outcome::Ok,
             Type::Fail => Outcome::Failed,
             Type::Info | Type::Invoke => Outcome::Unknown,
         };
-        let now = if event.kind == Type::Info {
-            Process::Retired { line: number }
+        process.doing = if told.kind == Type::Info {
+            Doing::Retired { line: number }
         } else {
-            Process::Idle
+            Doing::Nothing
         };
-        self.processes.insert(process, now);
         Ok(())
     }
 
@@ -429,7 +531,7 @@ mod tests {
         assert_eq!(write.function, Function::Write);
         assert_eq!(write.token, Some(Token::from(3_u64)));
         assert_eq!(write.high_water, Some(Token::from(3_u64)));
-        assert_eq!(write.value, Some("a".into()));
+        assert_eq!(history.value(write), Some("a".into()));
         assert_eq!(history.names.text(write.client), "c");
         assert_eq!((write.outcome, write.invoked.index), (Outcome::Ok, 0));
         assert_eq!(write.completed, Some(Instant { index: 1, time: 2 }));

@@ -4,9 +4,9 @@
 //! of [`super::Pairing`].
 
 use std::fmt;
+use std::io::Read;
 
-use super::jsonl::Reader;
-use super::{FaultWindow, Header, Names, Operation, Pairing};
+use super::{FaultWindow, Format, Header, Intake, Names, Operation, Values, stream};
 
 /// A whole recording, ready to be judged.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +19,8 @@ pub struct History {
     pub faults: Vec<FaultWindow>,
     /// The names of clients, locks, keys and the rest.
     pub names: Names,
+    /// The values that were written and read.
+    pub values: Values,
     /// What was forgiven, one sentence each.
     pub warnings: Vec<String>,
     /// Invocations and completions read.
@@ -27,25 +29,91 @@ pub struct History {
     pub first_time: u64,
     /// Time of the last line.
     pub last_time: u64,
+    /// The file tells no times: all are 0, and rules that rest on them say nothing.
+    pub untimed: bool,
 }
 
 impl History {
-    /// Reads a `history.jsonl` in one pass.
+    /// Reads a `history.jsonl` that is in memory, in one pass, with as many threads as are of use.
     ///
     /// # Errors
     /// The first line that is malformed or contradicts an earlier one.
     pub fn read(bytes: &[u8]) -> Result<Self, HistoryError> {
-        let mut reader = Reader::new(bytes);
-        let mut pairing = Pairing::new();
-        while let Some((number, line)) = reader.next_line()? {
-            pairing.push(number, line)?;
-        }
-        let mut history = pairing.finish();
-        history
-            .warnings
-            .splice(0..0, reader.warnings().iter().cloned());
-        Ok(history)
+        // A thread costs as much as some hundred lines.
+        let threads = if bytes.len() < 1 << 20 { 1 } else { threads() };
+        stream::held(bytes, threads)
     }
+
+    /// Reads a `history.jsonl` as its bytes come, with as many threads as are of use and without holding the file.
+    ///
+    /// The reader should give what it has in large blocks; it may be read on after an error in a line, by as much as is
+    /// on its way. Use an [`super::Intake`] for bytes that come slowly.
+    ///
+    /// # Errors
+    /// The first line that is malformed or contradicts an earlier one, or that could not be read.
+    pub fn read_stream(reader: impl Read + Send) -> Result<Self, ReadError> {
+        stream::streamed(reader, threads())
+    }
+
+    /// Reads a history in any format that is in memory.
+    ///
+    /// # Errors
+    /// The first line that is malformed or contradicts an earlier one.
+    pub fn read_as(bytes: &[u8], format: Format) -> Result<Self, HistoryError> {
+        if format == Format::Jsonl {
+            return Self::read(bytes);
+        }
+        let mut intake = Intake::new(format);
+        intake.push(bytes)?;
+        intake.finish()
+    }
+
+    /// Reads a history in any format as its bytes come; see [`History::read_stream`].
+    ///
+    /// # Errors
+    /// The first line that is malformed or contradicts an earlier one, or that could not be read.
+    pub fn read_stream_as(mut reader: impl Read + Send, format: Format) -> Result<Self, ReadError> {
+        if format == Format::Jsonl {
+            return Self::read_stream(reader);
+        }
+        let mut intake = Intake::new(format);
+        let mut block = vec![0; BLOCK];
+        loop {
+            match reader.read(&mut block) {
+                Ok(0) => return Ok(intake.finish()?),
+                Ok(length) => intake.push(&block[..length])?,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(ReadError::Io(error)),
+            }
+        }
+    }
+
+    /// The value that an operation wrote or read, as JSON; `None` where it has none, null for a read that found nothing.
+    #[must_use]
+    pub fn value(&self, operation: &Operation) -> Option<serde_json::Value> {
+        operation.value.map(|datum| self.values.json(datum))
+    }
+}
+
+/// How much is read at a time, in bytes.
+const BLOCK: usize = 64 << 10;
+
+/// At most so many threads read one file: they have to wait for one that joins.
+const MOST_THREADS: usize = 4;
+
+fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, |threads| threads.get().min(MOST_THREADS))
+}
+
+/// Why a history could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The bytes did not come.
+    #[error(transparent)]
+    Io(std::io::Error),
+    /// The bytes are no history.
+    #[error(transparent)]
+    History(#[from] HistoryError),
 }
 
 /// Why a file is no history: the message fits after "line 3, field token".

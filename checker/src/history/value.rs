@@ -1,10 +1,152 @@
-//! When two values are one: numbers that are equal are, however they were spelt.
+//! The values that were written and read, each kept once; and when two values are one.
 //!
 //! A service may write `1` and read back `1.0`, and both are the same number. So values are brought into one spelling
 //! when a history is read: a fraction-free number that an integer holds exactly becomes that integer. Texts, and numbers
 //! too large for 64 bits, stay as they are.
 
+use std::num::NonZeroU32;
+
 use serde_json::{Number, Value};
+
+use super::texts::{TextHasher, Texts};
+
+/// A value of a history, as a number that [`Values`] turns back into JSON. Two are equal exactly when their values are.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Datum(NonZeroU32);
+
+impl Datum {
+    /// JSON's `null`: a read that found nothing.
+    pub const NULL: Self = Self(NonZeroU32::MIN);
+
+    /// It is [`Datum::NULL`].
+    #[must_use]
+    pub fn is_null(self) -> bool {
+        self == Self::NULL
+    }
+
+    /// Its place among the values of its history, from 0, which is null: values may be places in a list.
+    #[must_use]
+    pub fn position(self) -> usize {
+        self.0.get() as usize - 1
+    }
+
+    fn at(number: u32) -> Self {
+        Self(NonZeroU32::MIN.saturating_add(1).saturating_add(number))
+    }
+}
+
+/// The table of a history's values.
+///
+/// A text is kept as itself after a quotation mark, everything else as JSON in one spelling: no two look the same.
+#[derive(Clone, Debug, Default)]
+pub struct Values {
+    spelt: Texts,
+    scratch: String,
+}
+
+/// What stands before a text.
+const TEXT: char = '"';
+
+impl Values {
+    pub(super) fn hasher(&self) -> &TextHasher {
+        self.spelt.hasher()
+    }
+
+    /// The number of `value`, made if it is new.
+    ///
+    /// # Panics
+    /// When a history has more than 2^32 - 2 different values.
+    pub fn intern(&mut self, value: &Value) -> Datum {
+        match spelling(value) {
+            None => Datum::NULL,
+            Some(spelt) => Datum::at(self.spelt.intern(&spelt)),
+        }
+    }
+
+    /// The number of a text, made if it is new.
+    pub(crate) fn intern_text(&mut self, text: &str) -> Datum {
+        self.scratch.clear();
+        self.scratch.push(TEXT);
+        self.scratch.push_str(text);
+        Datum::at(self.spelt.intern(&self.scratch))
+    }
+
+    /// The number of a value that is not null, from its one spelling (UTF-8) and the hash of that.
+    #[inline]
+    pub(super) fn intern_spelt(&mut self, spelt: &[u8], hash: u64) -> Datum {
+        Datum::at(self.spelt.intern_hashed(spelt, hash))
+    }
+
+    /// The number of `value`, if the history has it.
+    #[must_use]
+    pub fn find(&self, value: &Value) -> Option<Datum> {
+        match spelling(value) {
+            None => Some(Datum::NULL),
+            Some(spelt) => self.spelt.find(&spelt).map(Datum::at),
+        }
+    }
+
+    /// How many values there are, null among them.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.spelt.len() + 1
+    }
+
+    /// The value itself.
+    ///
+    /// # Panics
+    /// When `datum` comes from another history.
+    #[must_use]
+    pub fn json(&self, datum: Datum) -> Value {
+        if datum.is_null() {
+            return Value::Null;
+        }
+        let spelt = self.spelt.text(datum.0.get() - 2);
+        match spelt.strip_prefix(TEXT) {
+            Some(text) => Value::from(text),
+            None => serde_json::from_str(spelt).expect("it was spelt as JSON"),
+        }
+    }
+
+    /// The elements of a value that is a list; `None` for each that the history does not have as a value by itself.
+    ///
+    /// # Panics
+    /// When `datum` comes from another history.
+    #[must_use]
+    pub(crate) fn elements(&self, datum: Datum) -> Option<Vec<Option<Datum>>> {
+        let number = datum.0.get().checked_sub(2)?;
+        if !self.spelt.text(number).starts_with('[') {
+            return None;
+        }
+        match self.json(datum) {
+            Value::Array(elements) => Some(elements.iter().map(|value| self.find(value)).collect()),
+            _ => None,
+        }
+    }
+
+    /// The value where it is a text.
+    ///
+    /// # Panics
+    /// When `datum` comes from another history.
+    #[must_use]
+    pub fn text(&self, datum: Datum) -> Option<&str> {
+        let number = datum.0.get().checked_sub(2)?;
+        self.spelt.text(number).strip_prefix(TEXT)
+    }
+
+    pub(super) fn shrink(&mut self) {
+        self.spelt.shrink();
+    }
+}
+
+/// The one spelling of a value; `None` for null.
+fn spelling(value: &Value) -> Option<String> {
+    match value {
+        Value::Null => None,
+        Value::String(text) => Some(format!("{TEXT}{text}")),
+        value => Some(plain(value.clone()).to_string()),
+    }
+}
 
 /// 2^63 and 2^64 are exact as floating point numbers, unlike the greatest integers below them.
 const TWO_63: f64 = 9_223_372_036_854_775_808.0;
@@ -48,6 +190,40 @@ fn integer(number: &Number) -> Option<Number> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_value_comes_back_as_it_was_and_equal_ones_have_one_number() {
+        let mut values = Values::default();
+        let read = |text: &str| -> Value { serde_json::from_str(text).expect("JSON") };
+        let texts = [
+            "null",
+            "true",
+            "1",
+            "-7",
+            "1.5",
+            "\"1\"",
+            "\"\"",
+            "\"null\"",
+            "\"\\\"x\\u0000\"",
+            "[]",
+            "[1,\"a\",null]",
+            "{\"a\":{\"b\":[2]}}",
+            "1e300",
+        ];
+        let data: Vec<Datum> = texts
+            .iter()
+            .map(|text| values.intern(&read(text)))
+            .collect();
+        for (at, (text, &datum)) in texts.iter().zip(&data).enumerate() {
+            let value = read(text);
+            assert_eq!((values.json(datum), datum.position()), (value.clone(), at));
+            assert_eq!(values.find(&value), Some(datum));
+            assert_eq!(values.text(datum), value.as_str());
+        }
+        assert_eq!(values.count(), texts.len());
+        assert_eq!(values.intern(&read("1.0")), data[2]);
+        assert_eq!(values.find(&read("2")), None);
+    }
 
     #[test]
     fn equal_numbers_are_one_value_and_others_stay_apart() {

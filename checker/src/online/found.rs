@@ -16,7 +16,7 @@ use super::words::{Kept, Op};
 use crate::coverage::say_what_is_missing;
 use crate::fencing::{self, Case, proofs};
 use crate::finding::{Finding, Severity};
-use crate::history::{FaultWindow, History, MarkScope, Name, Operation};
+use crate::history::{FaultWindow, History, MarkScope, Name, Operation, Values};
 use crate::judge::{decide, nothing_to_judge};
 use crate::verdict::{Coverage, FaultCount, Judgement, Stats, Verdict};
 
@@ -289,9 +289,11 @@ fn tell(arrival: &mut Arrival, draft: &Draft, model: Model) -> (Vec<u64>, String
     if let Some(header) = &mut header {
         header.plan = None;
     }
+    let mut values = Values::default();
     let history = History {
         header,
-        operations: operations.iter().map(|op| whole(op)).collect(),
+        operations: operations.iter().map(|op| whole(op, &mut values)).collect(),
+        values,
         faults: faults(arrival),
         names: std::mem::take(&mut arrival.names),
         ..History::default()
@@ -325,10 +327,10 @@ fn tell(arrival: &mut Arrival, draft: &Draft, model: Model) -> (Vec<u64>, String
     (events, story)
 }
 
-fn whole(op: &Op) -> Operation {
+fn whole(op: &Op, values: &mut Values) -> Operation {
     Operation {
-        value: op.value.clone(),
-        ..op.core.clone()
+        value: op.value.as_ref().map(|value| values.intern(value)),
+        ..op.core
     }
 }
 

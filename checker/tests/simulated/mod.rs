@@ -24,6 +24,119 @@ pub enum Lie {
     RefusesFresh,
     /// A grant carries an old token.
     GrantsAgain,
+    /// The high water falls back to nothing now and then.
+    ForgetsMarks,
+    /// The token is looked at when a write comes in, and the value is written when it is answered.
+    ChecksThenWrites,
+    /// One high water for the keys of all locks.
+    SharesMarks,
+    /// A token that equals the high water is refused.
+    WantsMore,
+    /// Writes without a token are always taken.
+    TakesTokenless,
+    /// The path `admin` is not fenced.
+    OpenPath,
+    /// Any renewal succeeds.
+    RenewsBlindly,
+    /// Any release frees the lock.
+    ReleasesBlindly,
+    /// The lock is granted although the lease runs.
+    IgnoresLease,
+    /// Tokens are counted in 16 bits with a sign.
+    Wraps,
+    /// Tokens are the clock's milliseconds.
+    IsAClock,
+    /// The first write carries a huge token.
+    Poisons,
+    /// Holders go on after a refusal.
+    GoesOn,
+    /// An append is done twice.
+    AppendsTwice,
+}
+
+/// Systems that break one promise, and the findings of which one must name it.
+pub fn sabotaged() -> Vec<(Make, &'static [&'static str])> {
+    let make = |lie| Make {
+        lie: Some(lie),
+        ..Make::plain()
+    };
+    let long = |lie| Make {
+        steps: 400,
+        ..make(lie)
+    };
+    let leased = |lie| Make {
+        leases: true,
+        steps: 150,
+        ..make(lie)
+    };
+    let logs = |lie| Make {
+        logs: true,
+        ..make(lie)
+    };
+    vec![
+        (make(Lie::AcceptsStale), &["stale-write-accepted"]),
+        (make(Lie::DeniesOwnSuccess), &["failed-write-applied"]),
+        (make(Lie::LosesAcknowledged), &["lost-acked-write"]),
+        (make(Lie::ReadsTheOld), &["lost-acked-write"]),
+        (
+            make(Lie::InventsMarks),
+            &["high-water-lost", "not-linearizable"],
+        ),
+        (make(Lie::RefusesFresh), &["fresh-write-refused"]),
+        (
+            make(Lie::GrantsAgain),
+            &["token-regression", "duplicate-token"],
+        ),
+        (make(Lie::ForgetsMarks), &["high-water-lost"]),
+        (long(Lie::ChecksThenWrites), &["non-atomic-check"]),
+        (make(Lie::SharesMarks), &["cross-key-interference"]),
+        (make(Lie::WantsMore), &["fresh-write-refused"]),
+        (
+            Make {
+                odd: true,
+                ..long(Lie::TakesTokenless)
+            },
+            &["unfenced-write-accepted"],
+        ),
+        (
+            Make {
+                paths: true,
+                ..make(Lie::OpenPath)
+            },
+            &["partial-fencing"],
+        ),
+        (long(Lie::RenewsBlindly), &["phantom-renew"]),
+        (
+            Make {
+                leases: true,
+                steps: 2_000,
+                ..make(Lie::ReleasesBlindly)
+            },
+            &["release-of-others-lock", "overlapping-grant"],
+        ),
+        (leased(Lie::IgnoresLease), &["overlapping-grant"]),
+        (make(Lie::Wraps), &["token-overflow"]),
+        (make(Lie::IsAClock), &["timestamp-token"]),
+        (
+            Make {
+                steps: 200,
+                ..make(Lie::Poisons)
+            },
+            &["fenced-out"],
+        ),
+        (make(Lie::GoesOn), &["write-after-refusal", "hot-retry"]),
+        (logs(Lie::LosesAcknowledged), &["lost-acked-write"]),
+        (logs(Lie::AcceptsStale), &["stale-write-accepted"]),
+        (logs(Lie::DeniesOwnSuccess), &["failed-write-applied"]),
+        (
+            Make {
+                logs: true,
+                ..long(Lie::ChecksThenWrites)
+            },
+            &["non-atomic-check"],
+        ),
+        (logs(Lie::AppendsTwice), &["not-linearizable"]),
+    ]
 }
 
 pub const LIES: [Lie; 7] = [
@@ -46,8 +159,16 @@ pub struct Make {
     pub by_lock: bool,
     /// Clients are not named.
     pub unnamed: bool,
-    /// Appends, writes without a token and repeated values are among the operations.
+    /// Compare-and-sets, writes without a token and repeated values are among the operations.
     pub odd: bool,
+    /// Each key is a log: appends, and reads of the whole list.
+    pub logs: bool,
+    /// Locks have a lease, which acquires tell.
+    pub leases: bool,
+    /// Some writes come by the path `admin`.
+    pub paths: bool,
+    /// Workers are restarted: their clients get new names, and what was open stays open.
+    pub restarts: bool,
     pub steps: usize,
 }
 
@@ -59,6 +180,10 @@ impl Make {
             by_lock: false,
             unnamed: false,
             odd: false,
+            logs: false,
+            leases: false,
+            paths: false,
+            restarts: false,
             steps: 70,
         }
     }
@@ -74,6 +199,9 @@ enum Ask {
         token: Option<i64>,
         value: Value,
         append: bool,
+        admin: bool,
+        /// A compare-and-set that finds something else.
+        cas: bool,
     },
     Read(usize),
 }
@@ -89,7 +217,11 @@ struct Flight {
     thread: usize,
     lock: usize,
     ask: Ask,
+    /// On whose behalf: a client in one of its lives.
+    owner: usize,
     answer: Option<Answer>,
+    /// Checked, and not written yet.
+    pending: bool,
     /// Given up by its client.
     lost: bool,
 }
@@ -123,6 +255,11 @@ struct World {
     believed: Vec<[Option<i64>; 2]>,
     /// By lock: the newest token, and whose it is until it is released.
     newest: [(i64, Option<usize>); 2],
+    /// By lock: until when the lease runs, and how long it is.
+    until: [u64; 2],
+    lease: u64,
+    /// How often each client was restarted.
+    lives: Vec<usize>,
     keys: Vec<Register>,
     locks: usize,
     sessions: bool,
@@ -134,6 +271,10 @@ pub fn recording(seed: u64, make: &Make) -> Vec<String> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let locks = rng.random_range(1..=2);
     let clients = rng.random_range(2..=3);
+    let first = match make.lie {
+        Some(Lie::Wraps) => 32_760,
+        _ => 0,
+    };
     let mut world = World {
         make: make.clone(),
         lines: Vec::new(),
@@ -144,10 +285,19 @@ pub fn recording(seed: u64, make: &Make) -> Vec<String> {
         flights: Vec::new(),
         believed: vec![[None; 2]; clients],
         newest: [
-            (rng.random_range(-2..4), None),
-            (rng.random_range(-2..4), None),
+            (rng.random_range(-2..4) + first, None),
+            (rng.random_range(-2..4) + first, None),
         ],
-        keys: vec![Register::default(); rng.random_range(locks..=3)],
+        until: [0; 2],
+        lease: rng.random_range(30..80) * 1_000_000,
+        lives: vec![0; clients],
+        keys: vec![
+            Register {
+                value: if make.logs { json!([]) } else { Value::Null },
+                ..Register::default()
+            };
+            rng.random_range(locks..=3)
+        ],
         locks,
         sessions: !make.unnamed && rng.random_bool(0.3),
         tells: [0.0, 0.5, 1.0][rng.random_range(0..3)],
@@ -169,12 +319,30 @@ pub fn recording(seed: u64, make: &Make) -> Vec<String> {
         .collect()
 }
 
+fn written_by(append: bool, cas: bool) -> &'static str {
+    match (append, cas) {
+        (true, _) => "append",
+        (_, true) => "cas",
+        _ => "write",
+    }
+}
+
 impl World {
     fn run(&mut self) {
         if self.make.raising {
             self.show_that_grants_raise();
         }
+        if self.make.lie == Some(Lie::Poisons) {
+            self.keys.iter_mut().for_each(|key| key.mark = 987_654_321);
+        }
         for _ in 0..self.make.steps {
+            if self.make.restarts && self.rng.random_bool(0.02) {
+                self.restart();
+            }
+            if self.lies(Lie::ForgetsMarks) && self.rng.random_bool(0.1) {
+                let key = self.rng.random_range(0..self.keys.len());
+                self.keys[key].mark = 0;
+            }
             match self.rng.random_range(0..10) {
                 0..4 => self.start(),
                 4..7 => self.take_effect(),
@@ -206,6 +374,31 @@ impl World {
         }
     }
 
+    /// The same, in its present life.
+    fn owner(&self, client: usize) -> usize {
+        self.holder(client) + 1000 * self.lives[client]
+    }
+
+    /// A worker dies and comes back: nobody hears of what was open, and nothing is remembered.
+    fn restart(&mut self) {
+        let client = self.rng.random_range(0..self.lives.len());
+        if self.sessions || self.make.unnamed {
+            return;
+        }
+        self.lives[client] += 1;
+        self.believed[client] = [None; 2];
+        for flight in &mut self.flights {
+            flight.lost |= self.threads[flight.thread].client == client;
+        }
+        for thread in &mut self.threads {
+            if thread.client == client {
+                self.processes += 1;
+                thread.process = self.processes;
+                thread.busy = false;
+            }
+        }
+    }
+
     fn lies(&mut self, lie: Lie) -> bool {
         self.make.lie == Some(lie) && self.rng.random_bool(0.6)
     }
@@ -219,7 +412,11 @@ impl World {
             "index": self.lines.len() as u64 + 1, "time": self.time, "process": process, "type": kind, "f": f,
         });
         if !self.make.unnamed {
-            line["client"] = format!("c{client}").into();
+            line["client"] = match self.lives[client] {
+                0 => format!("c{client}"),
+                life => format!("c{client}~{}", life + 1),
+            }
+            .into();
         }
         if self.sessions && client < 2 {
             line["session"] = "s".into();
@@ -281,13 +478,16 @@ impl World {
                     key,
                     token: (odd != 1).then_some(token),
                     value: value.into(),
-                    append: odd == 2,
+                    append: self.make.logs,
+                    cas: odd == 2 && !self.make.logs,
+                    admin: self.make.paths && self.rng.random_bool(0.4),
                 }
             }
             _ if main => Ask::Acquire,
             _ => Ask::Read(key),
         };
         let (f, fields) = match &ask {
+            Ask::Acquire if self.make.leases => ("acquire", json!({"ttl": self.lease / 1_000_000})),
             Ask::Acquire => ("acquire", json!({})),
             Ask::Renew(token) => ("renew", json!({"token": token})),
             Ask::Release(token) => ("release", json!({"token": token})),
@@ -297,21 +497,29 @@ impl World {
                 token,
                 value,
                 append,
+                admin,
+                cas,
             } => {
                 let mut fields = json!({"key": format!("k{key}"), "value": value});
                 if let Some(token) = token {
                     fields["token"] = (*token).into();
                 }
-                (if *append { "append" } else { "write" }, fields)
+                if *admin {
+                    fields["path"] = "admin".into();
+                }
+                (written_by(*append, *cas), fields)
             }
         };
         self.log(thread, lock, "invoke", f, &fields);
         self.threads[thread].busy = true;
+        let owner = self.owner(self.threads[thread].client);
         self.flights.push(Flight {
             thread,
             lock,
             ask,
+            owner,
             answer: None,
+            pending: false,
             lost: false,
         });
     }
@@ -323,16 +531,32 @@ impl World {
         let Some(&at) = waiting.choose(&mut self.rng) else {
             return;
         };
-        let (lock, ask) = (self.flights[at].lock, self.flights[at].ask.clone());
-        let holder = self.holder(self.threads[self.flights[at].thread].client);
+        let (lock, ask, owner) = {
+            let flight = &self.flights[at];
+            (flight.lock, flight.ask.clone(), flight.owner)
+        };
         let answer = match ask {
-            Ask::Acquire => self.acquire(lock, holder),
-            Ask::Renew(token) if self.newest[lock] == (token, Some(holder)) => {
+            Ask::Acquire => {
+                if self.is_leased(lock, owner) && !self.lies(Lie::IgnoresLease) {
+                    // It waits, or is told so.
+                    if self.rng.random_bool(0.5) {
+                        return;
+                    }
+                    Answer::No(json!({"error": "held"}))
+                } else {
+                    self.acquire(lock, owner)
+                }
+            }
+            Ask::Renew(token) if self.newest[lock] == (token, Some(owner)) => {
+                self.until[lock] = self.time + self.lease;
+                Answer::Ok(json!({"token": token}))
+            }
+            Ask::Renew(token) if self.lies(Lie::RenewsBlindly) => {
                 Answer::Ok(json!({"token": token}))
             }
             Ask::Renew(_) => Answer::No(json!({"error": "not yours"})),
             Ask::Release(token) => {
-                if self.newest[lock] == (token, Some(holder)) {
+                if self.newest[lock] == (token, Some(owner)) || self.lies(Lie::ReleasesBlindly) {
                     self.newest[lock].1 = None;
                 }
                 Answer::Ok(json!({"token": token}))
@@ -343,12 +567,33 @@ impl World {
                 token,
                 value,
                 append,
-            } => self.write(key, token, value, append),
+                admin,
+                cas,
+            } => {
+                if self.flights[at].pending {
+                    self.apply(key, token, (!cas).then_some(value), append);
+                    Answer::Ok(json!({}))
+                } else if self.lies(Lie::ChecksThenWrites)
+                    && token.is_some_and(|token| token >= *self.mark(key))
+                {
+                    self.flights[at].pending = true;
+                    return;
+                } else {
+                    self.write(key, token, (!cas).then_some(value), append, admin)
+                }
+            }
         };
         self.flights[at].answer = Some(answer);
     }
 
+    fn is_leased(&self, lock: usize, owner: usize) -> bool {
+        self.make.leases
+            && self.newest[lock].1.is_some_and(|other| other != owner)
+            && self.time <= self.until[lock]
+    }
+
     fn acquire(&mut self, lock: usize, holder: usize) -> Answer {
+        self.until[lock] = self.time + self.lease;
         if self.newest[lock].1 == Some(holder) {
             return Answer::Ok(json!({"token": self.newest[lock].0}));
         }
@@ -360,7 +605,15 @@ impl World {
         } else {
             [1, 1, 1, 5][self.rng.random_range(0..4)]
         };
-        let token = self.newest[lock].0 + step;
+        let mut token = self.newest[lock].0 + step;
+        match self.make.lie {
+            Some(Lie::Wraps) if token > 32_767 => token -= 65_536,
+            Some(Lie::IsAClock) => {
+                let now = i64::try_from(self.time / 1_000_000).expect("a short run");
+                token = 1_700_000_000_000 + now;
+            }
+            _ => {}
+        }
         self.newest[lock] = (token, Some(holder));
         if self.make.raising {
             for key in (lock..self.keys.len()).step_by(self.locks) {
@@ -372,7 +625,9 @@ impl World {
 
     /// With marks by lock the first key of the lock keeps them.
     fn mark(&mut self, key: usize) -> &mut i64 {
-        let keeper = if self.make.by_lock {
+        let keeper = if self.make.lie == Some(Lie::SharesMarks) {
+            0
+        } else if self.make.by_lock {
             key % self.locks
         } else {
             key
@@ -402,17 +657,35 @@ impl World {
             &register.value
         };
         // The store spells its numbers in its own way.
-        let value = value
-            .as_i64()
-            .map_or(Value::Null, |number| json!(number as f64));
+        let spelt = |value: &Value| {
+            value
+                .as_i64()
+                .map_or(Value::Null, |number| json!(number as f64))
+        };
+        let value = match value {
+            Value::Array(list) => list.iter().map(spelt).collect(),
+            value => spelt(value),
+        };
         let fields = json!({"value": value});
         Answer::Ok(self.told(fields, mark))
     }
 
-    fn write(&mut self, key: usize, token: Option<i64>, value: Value, append: bool) -> Answer {
+    fn write(
+        &mut self,
+        key: usize,
+        token: Option<i64>,
+        value: Option<Value>,
+        append: bool,
+        admin: bool,
+    ) -> Answer {
         let mark = *self.mark(key);
         let refused = json!({"error": "stale-token"});
-        if token.is_some_and(|token| token < mark) && !self.lies(Lie::AcceptsStale) {
+        if token.is_none() && mark > 0 && !self.lies(Lie::TakesTokenless) {
+            return Answer::No(json!({"error": "token required"}));
+        }
+        let open = admin && self.make.lie == Some(Lie::OpenPath);
+        let least = mark + i64::from(self.make.lie == Some(Lie::WantsMore));
+        if token.is_some_and(|token| token < least) && !open && !self.lies(Lie::AcceptsStale) {
             return Answer::No(self.told(refused, mark));
         }
         if self.lies(Lie::RefusesFresh) {
@@ -423,18 +696,29 @@ impl World {
             return Answer::No(json!({"error": "disk full"}));
         }
         if !self.lies(Lie::LosesAcknowledged) {
-            *self.mark(key) = mark.max(token.unwrap_or(mark));
-            let register = &mut self.keys[key];
-            register.before = std::mem::replace(&mut register.value, value);
-            if append {
-                register.value = register.before.clone();
-            }
+            self.apply(key, token, value.clone(), append);
+        }
+        if append && self.lies(Lie::AppendsTwice) {
+            self.apply(key, token, value, append);
         }
         if self.lies(Lie::DeniesOwnSuccess) {
             let mark = *self.mark(key);
             return Answer::No(self.told(refused, mark));
         }
         Answer::Ok(json!({}))
+    }
+
+    fn apply(&mut self, key: usize, token: Option<i64>, value: Option<Value>, append: bool) {
+        let mark = self.mark(key);
+        *mark = (*mark).max(token.unwrap_or(*mark));
+        let Some(value) = value else { return };
+        let register = &mut self.keys[key];
+        register.before = register.value.clone();
+        match &mut register.value {
+            Value::Array(list) if append => list.push(value),
+            _ if append => {}
+            present => *present = value,
+        }
     }
 
     fn complete(&mut self) {
@@ -449,8 +733,7 @@ impl World {
             Ask::Acquire => "acquire",
             Ask::Renew(_) => "renew",
             Ask::Release(_) => "release",
-            Ask::Write { append: true, .. } => "append",
-            Ask::Write { .. } => "write",
+            Ask::Write { append, cas, .. } => written_by(*append, *cas),
             Ask::Read(_) => "read",
         };
         let gives_up = self.rng.random_bool(0.12);
@@ -475,7 +758,7 @@ impl World {
                     token: Some(token), ..
                 },
                 Answer::No(_),
-            ) if *believed == Some(*token) => {
+            ) if *believed == Some(*token) && self.make.lie != Some(Lie::GoesOn) => {
                 *believed = None;
             }
             _ => {}

@@ -1,11 +1,10 @@
 //! `fencepost check`: judges recorded histories.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Cursor, ErrorKind, Read};
 
 use fencepost_checker::fencing::FINDINGS;
-use fencepost_checker::history::jsonl::{self, Reader};
-use fencepost_checker::history::{History, HistoryError};
+use fencepost_checker::history::{self, History, HistoryError, Intake, Lines, ReadError};
 use fencepost_checker::models::MODELS;
 use fencepost_checker::online::{Limits, Online, RULES};
 use fencepost_checker::verdict::Judgement;
@@ -17,17 +16,20 @@ use crate::machine;
 use crate::report;
 use crate::terminal::{complain, print, say};
 
-/// The largest file that is read, in bytes: the whole of it is held in memory.
+/// The largest file that is read, in bytes.
 const LARGEST: u64 = 16 << 30;
 
-/// How much is looked at before the rest is read.
-const FIRST_BLOCK: u64 = 1 << 16;
+/// How much is looked at before the rest is read, in bytes.
+const FIRST_BLOCK: usize = 1 << 16;
 
-/// How much of a stream is read at a time.
-const STREAM_BLOCK: u64 = 1 << 20;
+/// How much of a pipe is read at a time.
+const BLOCK: usize = 1 << 18;
+
+/// So many bytes of a pipe show the format.
+const ENOUGH: usize = 1 << 12;
 
 /// So much of standard input is held, to be judged by all rules; what is longer is judged as it comes.
-const KEPT: u64 = 64 << 20;
+const KEPT: usize = 64 << 20;
 
 /// Judges each file in order; the worst of them is the exit status. One that cannot be read does not stop the others.
 ///
@@ -54,7 +56,7 @@ pub fn check(arguments: &CheckArguments) -> Result<u8, HarnessError> {
     let mut worst = 0;
     for file in &arguments.files {
         let judged = if file == "-" {
-            judge_stream(std::io::stdin().lock(), format, model)
+            judge_pipe(std::io::stdin().lock(), format, model)
         } else {
             read(file, format).map(|history| Judged {
                 judgement: judge(&history, model),
@@ -104,42 +106,85 @@ struct Judged {
 }
 
 fn read(file: &str, format: Format) -> Result<History, Unreadable> {
-    let opened = File::open(file).map_err(|error| Unreadable::Io(error.to_string()));
-    let bytes = opened.and_then(|file| read_all(file, format))?;
-    History::read(&bytes).map_err(Unreadable::History)
+    let mut opened = File::open(file)?;
+    let length = opened.metadata()?.len();
+    if length > LARGEST {
+        return Err(too_large());
+    }
+    let mut beginning = Vec::new();
+    (&mut opened)
+        .take(FIRST_BLOCK as u64)
+        .read_to_end(&mut beginning)?;
+    let format = recognise(format, &beginning)?;
+    let whole = Cursor::new(beginning).chain(opened);
+    match History::read_stream_as(whole, format) {
+        Ok(history) => Ok(history),
+        Err(ReadError::Io(error)) => Err(error.into()),
+        Err(ReadError::History(error)) => Err(Unreadable::History(error)),
+    }
 }
 
-/// Judges standard input. What is short is judged as a file would be; what is longer as it comes, in memory that does
-/// not grow with it, by the rules that a stream can be judged by.
-fn judge_stream(mut input: impl Read, format: Format, model: Model) -> Result<Judged, Unreadable> {
-    let mut block = Vec::new();
-    read_block(&mut input, &mut block, FIRST_BLOCK)?;
-    look_at(&block, format)?;
-    if read_block(&mut input, &mut block, KEPT)? < KEPT {
-        let history = History::read(&block).map_err(Unreadable::History)?;
-        return Ok(Judged {
-            judgement: judge(&history, model),
-            warnings: history.warnings,
-        });
-    }
-    let mark = b"\xef\xbb\xbf";
-    if block.starts_with(mark) {
-        block.drain(..mark.len());
-    }
-    let mut online = Online::new(model, Limits::default());
-    let mut past = Reader::new(b"");
-    loop {
-        let lines = block.iter().rposition(|&byte| byte == b'\n');
-        let whole = lines.map_or(0, |end| end + 1);
-        past = feed(&past, &block[..whole], &mut online)?;
-        block = block.split_off(whole);
-        // A line that is longer than any that is read is not waited for.
-        if block.len() > jsonl::MAX_LINE || read_block(&mut input, &mut block, STREAM_BLOCK)? == 0 {
-            past = feed(&past, &block, &mut online)?;
-            break;
+/// Judges what comes through a pipe. What is short is judged as a file would be, and what is wrong is told before the
+/// writer has ended. JSON lines that are longer are judged as they come, in memory that does not grow with them, by the
+/// rules that a stream can be judged by.
+fn judge_pipe(mut pipe: impl Read, format: Format, model: Model) -> Result<Judged, Unreadable> {
+    let mut block = vec![0; BLOCK];
+    let mut held = Vec::new();
+    // A format shows within the first lines, however few bytes came with the first block.
+    while held.len() < ENOUGH {
+        match next_block(&mut pipe, &mut block)? {
+            [] => break,
+            new => held.extend_from_slice(new),
         }
     }
-    let mut warnings = past.warnings().to_vec();
+    let format = recognise(format, &held)?;
+    let mut intake = Intake::new(format);
+    intake.push(&held)?;
+    let mut total = held.len() as u64;
+    loop {
+        let new = next_block(&mut pipe, &mut block)?;
+        if new.is_empty() {
+            break;
+        }
+        intake.push(new)?;
+        total += new.len() as u64;
+        if total > LARGEST {
+            return Err(too_large());
+        }
+        if format == history::Format::Jsonl {
+            held.extend_from_slice(new);
+            if held.len() > KEPT {
+                drop(intake);
+                return judge_stream(held, pipe, block, model);
+            }
+        }
+    }
+    let history = intake.finish()?;
+    Ok(Judged {
+        judgement: judge(&history, model),
+        warnings: history.warnings,
+    })
+}
+
+/// Judges JSON lines as they come; `held` is what came before.
+fn judge_stream(
+    held: Vec<u8>,
+    mut pipe: impl Read,
+    mut block: Vec<u8>,
+    model: Model,
+) -> Result<Judged, Unreadable> {
+    let mut online = Online::new(model, Limits::default());
+    let mut lines = Lines::new(history::Format::Jsonl);
+    lines.push(&held, &mut |number, line| online.push(number, line))?;
+    drop(held);
+    loop {
+        match next_block(&mut pipe, &mut block)? {
+            [] => break,
+            new => lines.push(new, &mut |number, line| online.push(number, line))?,
+        }
+    }
+    lines.end(&mut |number, line| online.push(number, line))?;
+    let mut warnings = lines.warnings().to_vec();
     warnings.extend_from_slice(online.warnings());
     if model == Model::Fencing {
         warnings.push(format!(
@@ -149,67 +194,51 @@ fn judge_stream(mut input: impl Read, format: Format, model: Model) -> Result<Ju
             FINDINGS.len()
         ));
     }
-    let judgement = online.finish().map_err(Unreadable::History)?;
     Ok(Judged {
-        judgement,
+        judgement: online.finish()?,
         warnings,
     })
 }
 
-/// Hands whole lines to the judge; returns a reader that knows where they stood.
-fn feed<'a>(
-    past: &Reader<'_>,
-    lines: &[u8],
-    online: &mut Online,
-) -> Result<Reader<'a>, Unreadable> {
-    let mut reader = past.continued(lines);
-    while let Some((number, line)) = reader.next_line().map_err(Unreadable::History)? {
-        online.push(number, line).map_err(Unreadable::History)?;
+/// What has come, at least something; nothing at the end.
+fn next_block<'a>(pipe: &mut impl Read, block: &'a mut [u8]) -> Result<&'a [u8], Unreadable> {
+    loop {
+        match pipe.read(block) {
+            Ok(length) => return Ok(&block[..length]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.into()),
+        }
     }
-    Ok(reader.continued(b""))
 }
 
-/// Appends what comes next; 0 at the end.
-fn read_block(input: &mut impl Read, block: &mut Vec<u8>, most: u64) -> Result<u64, Unreadable> {
-    let io = |error: std::io::Error| Unreadable::Io(error.to_string());
-    let read = input.take(most).read_to_end(block).map_err(io)?;
-    Ok(read as u64)
+fn too_large() -> Unreadable {
+    Unreadable::Io(format!("larger than {} GiB: split it", LARGEST >> 30))
 }
 
-fn look_at(bytes: &[u8], format: Format) -> Result<(), Unreadable> {
-    if format == Format::Auto && !looks_like_jsonl(bytes) {
-        let message = "no format that is known: one JSON object a line, as `fencepost run` writes it, is right";
-        return Err(Unreadable::Io(message.to_owned()));
+fn recognise(format: Format, beginning: &[u8]) -> Result<history::Format, Unreadable> {
+    let known = match format {
+        Format::Auto | Format::Github => history::Format::recognise(beginning),
+        Format::Jsonl => Some(history::Format::Jsonl),
+        Format::Edn => Some(history::Format::Edn),
+        Format::JepsenLog => Some(history::Format::JepsenLog),
+    };
+    known.ok_or_else(|| {
+        let message = "no format that is known: one JSON object a line, as `fencepost run` writes it, Jepsen's history.edn \
+                       or Jepsen's log is right";
+        Unreadable::Io(message.to_owned())
+    })
+}
+
+impl From<std::io::Error> for Unreadable {
+    fn from(error: std::io::Error) -> Self {
+        Self::Io(error.to_string())
     }
-    Ok(())
 }
 
-/// All of a file, if its first block looks right: so that what is no history is not read to its end.
-fn read_all(file: impl Read, format: Format) -> Result<Vec<u8>, Unreadable> {
-    let io = |error: std::io::Error| Unreadable::Io(error.to_string());
-    let mut bytes = Vec::new();
-    let mut file = file.take(LARGEST);
-    (&mut file)
-        .take(FIRST_BLOCK)
-        .read_to_end(&mut bytes)
-        .map_err(io)?;
-    look_at(&bytes, format)?;
-    file.read_to_end(&mut bytes).map_err(io)?;
-    if bytes.len() as u64 >= LARGEST {
-        return Err(Unreadable::Io(format!(
-            "larger than {} GiB: split it",
-            LARGEST >> 30
-        )));
+impl From<HistoryError> for Unreadable {
+    fn from(error: HistoryError) -> Self {
+        Self::History(error)
     }
-    Ok(bytes)
-}
-
-/// The first thing in it is an object, or there is nothing.
-fn looks_like_jsonl(bytes: &[u8]) -> bool {
-    let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    text.iter()
-        .find(|byte| !byte.is_ascii_whitespace())
-        .is_none_or(|&first| first == b'{')
 }
 
 fn print_json(file: &str, judged: &Judged) {

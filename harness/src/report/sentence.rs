@@ -14,11 +14,10 @@ pub fn sentence(operation: &Operation, history: &History) -> String {
     if operation.function == Function::Acquire && operation.outcome == Outcome::Ok {
         return format!("granted {token}");
     }
-    let value = operation
-        .value
-        .as_ref()
+    let value = history
+        .value(operation)
         .map_or(String::new(), |value| match value {
-            serde_json::Value::String(text) => format!(" {}", plain(text, 18)),
+            serde_json::Value::String(text) => format!(" {}", plain(&text, 18)),
             other => format!(" {}", plain(&other.to_string(), 18)),
         });
     let asked = match operation.function {

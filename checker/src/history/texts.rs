@@ -1,0 +1,92 @@
+//! Texts, each kept once and known by a number.
+
+use foldhash::fast::RandomState;
+use hashbrown::HashTable;
+use std::hash::BuildHasher;
+
+/// All texts one after the other, where each ends, and a table that finds the number of a text.
+///
+/// A text of 8 bytes costs some 20 bytes in all, however often it is used.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Texts {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+    index: HashTable<u32>,
+    hasher: TextHasher,
+}
+
+/// How texts are hashed. Seeded anew in each process, so that nobody can make a file whose names all collide; shared
+/// between tables by cloning, so that a hash may be made before it is known where the text will be kept.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TextHasher(RandomState);
+
+impl TextHasher {
+    #[inline]
+    pub fn hash(&self, text: &[u8]) -> u64 {
+        self.0.hash_one(text)
+    }
+}
+
+impl Texts {
+    pub fn hasher(&self) -> &TextHasher {
+        &self.hasher
+    }
+
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub fn text(&self, number: u32) -> &str {
+        std::str::from_utf8(text(&self.bytes, &self.ends, number))
+            .expect("only whole texts are kept")
+    }
+
+    pub fn find(&self, sought: &str) -> Option<u32> {
+        let sought = sought.as_bytes();
+        let hash = self.hasher.hash(sought);
+        let same = |&number: &u32| text(&self.bytes, &self.ends, number) == sought;
+        self.index.find(hash, same).copied()
+    }
+
+    #[inline]
+    pub fn intern(&mut self, sought: &str) -> u32 {
+        let sought = sought.as_bytes();
+        self.intern_hashed(sought, self.hasher.hash(sought))
+    }
+
+    /// The number of a text, of which the bytes and the hash are known, made if it is new.
+    ///
+    /// # Panics
+    /// When there are more than 2^32 - 2 different texts: a file that large is refused long before.
+    #[inline]
+    pub fn intern_hashed(&mut self, sought: &[u8], hash: u64) -> u32 {
+        let (bytes, ends) = (&mut self.bytes, &mut self.ends);
+        if let Some(&known) = self
+            .index
+            .find(hash, |&number| text(bytes, ends, number) == sought)
+        {
+            return known;
+        }
+        let number = u32::try_from(ends.len()).expect("fewer than 2^32 texts");
+        bytes.extend_from_slice(sought);
+        ends.push(bytes.len());
+        let hasher = &self.hasher;
+        self.index.insert_unique(hash, number, |&number| {
+            hasher.hash(text(bytes, ends, number))
+        });
+        number
+    }
+
+    /// Gives back what was set aside for texts to come.
+    pub fn shrink(&mut self) {
+        self.bytes.shrink_to_fit();
+        self.ends.shrink_to_fit();
+    }
+}
+
+#[inline]
+fn text<'a>(bytes: &'a [u8], ends: &[usize], number: u32) -> &'a [u8] {
+    let number = number as usize;
+    let start = number.checked_sub(1).map_or(0, |before| ends[before]);
+    &bytes[start..ends[number]]
+}
