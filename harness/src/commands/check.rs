@@ -54,7 +54,7 @@ pub fn check(arguments: &CheckArguments) -> Result<u8, HarnessError> {
     let mut worst = 0;
     for file in &arguments.files {
         let judged = if file == "-" {
-            judge_stream(std::io::stdin().lock(), format, model)
+            judge_stream(std::io::stdin().lock(), format, model, KEPT)
         } else {
             read(file, format).map(|history| Judged {
                 judgement: judge(&history, model),
@@ -109,13 +109,18 @@ fn read(file: &str, format: Format) -> Result<History, Unreadable> {
     History::read(&bytes).map_err(Unreadable::History)
 }
 
-/// Judges standard input. What is short is judged as a file would be; what is longer as it comes, in memory that does
+/// Judges standard input. What is no longer than `kept` bytes is judged as a file would be; what is longer as it comes, in memory that does
 /// not grow with it, by the rules that a stream can be judged by.
-fn judge_stream(mut input: impl Read, format: Format, model: Model) -> Result<Judged, Unreadable> {
+fn judge_stream(
+    mut input: impl Read,
+    format: Format,
+    model: Model,
+    kept: u64,
+) -> Result<Judged, Unreadable> {
     let mut block = Vec::new();
     read_block(&mut input, &mut block, FIRST_BLOCK)?;
     look_at(&block, format)?;
-    if read_block(&mut input, &mut block, KEPT)? < KEPT {
+    if read_block(&mut input, &mut block, kept)? < kept {
         let history = History::read(&block).map_err(Unreadable::History)?;
         return Ok(Judged {
             judgement: judge(&history, model),
@@ -144,7 +149,7 @@ fn judge_stream(mut input: impl Read, format: Format, model: Model) -> Result<Ju
     if model == Model::Fencing {
         warnings.push(format!(
             "longer than {} MiB, so it was judged as it came, by {} of {} rules; `fencepost check FILE` judges a file by all",
-            KEPT >> 20,
+            kept >> 20,
             RULES.len(),
             FINDINGS.len()
         ));
@@ -265,6 +270,49 @@ fn report_unreadable(file: &str, unreadable: &Unreadable, json: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const STALE: &str = r#"{"index":0,"time":0,"process":1,"client":"c1","type":"invoke","f":"write","key":"k","token":2,"value":"a"}
+{"index":1,"time":1,"process":1,"client":"c1","type":"ok","f":"write"}
+{"index":2,"time":2,"process":2,"client":"c2","type":"invoke","f":"write","key":"k","token":1,"value":"b"}
+{"index":3,"time":3,"process":2,"client":"c2","type":"ok","f":"write"}
+"#;
+
+    fn streamed(text: &str, kept: u64) -> Result<Judged, Unreadable> {
+        judge_stream(text.as_bytes(), Format::Auto, Model::Fencing, kept)
+    }
+
+    #[test]
+    fn a_stream_that_is_not_held_is_judged_as_it_comes() {
+        let marked = format!("\u{feff}{STALE}");
+        for text in [
+            STALE,
+            &marked,
+            STALE.trim_end(),
+            &format!("{STALE}{{\"index\":4,\"ti"),
+        ] {
+            let (Ok(held), Ok(passed)) = (streamed(text, KEPT), streamed(text, 0)) else {
+                panic!("{text} is well-formed")
+            };
+            let first = |judged: &Judged| judged.judgement.findings[0].clone();
+            assert_eq!(first(&held).finding, "stale-write-accepted");
+            assert_eq!(first(&held).events, first(&passed).events);
+            assert_eq!(held.judgement.verdict, passed.judgement.verdict);
+            let [forgiven @ .., told] = &passed.warnings[..] else {
+                panic!("it says by which rules it was judged")
+            };
+            assert!(told.contains(" rules; "), "{told}");
+            assert_eq!(forgiven, held.warnings);
+        }
+    }
+
+    #[test]
+    fn a_wrong_line_of_a_stream_is_named_by_its_number() {
+        let text = format!("{STALE}\n{{\"index\":9,\"time\":9}}\n");
+        let Err(Unreadable::History(error)) = streamed(&text, 0) else {
+            panic!("a line without a type is wrong")
+        };
+        assert_eq!(error.line, 6);
+    }
 
     #[test]
     fn the_worst_status_wins_in_the_documented_order() {
