@@ -7,6 +7,12 @@
 #[path = "../tests/stream/mod.rs"]
 mod stream;
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "the bench measures its own process and starts itself; the judge does neither"
+)]
+
 use std::process::Command;
 use std::time::Duration;
 

@@ -56,7 +56,7 @@ pub fn check(arguments: &CheckArguments) -> Result<u8, HarnessError> {
     let mut worst = 0;
     for file in &arguments.files {
         let judged = if file == "-" {
-            judge_pipe(std::io::stdin().lock(), format, model)
+            judge_pipe(std::io::stdin().lock(), format, model, KEPT)
         } else {
             read(file, format).map(|history| Judged {
                 judgement: judge(&history, model),
@@ -124,10 +124,15 @@ fn read(file: &str, format: Format) -> Result<History, Unreadable> {
     }
 }
 
-/// Judges what comes through a pipe. What is short is judged as a file would be, and what is wrong is told before the
+/// Judges what comes through a pipe. What is no longer than `kept` bytes is judged as a file would be, and what is wrong is told before the
 /// writer has ended. JSON lines that are longer are judged as they come, in memory that does not grow with them, by the
 /// rules that a stream can be judged by.
-fn judge_pipe(mut pipe: impl Read, format: Format, model: Model) -> Result<Judged, Unreadable> {
+fn judge_pipe(
+    mut pipe: impl Read,
+    format: Format,
+    model: Model,
+    kept: usize,
+) -> Result<Judged, Unreadable> {
     let mut block = vec![0; BLOCK];
     let mut held = Vec::new();
     // A format shows within the first lines, however few bytes came with the first block.
@@ -138,6 +143,9 @@ fn judge_pipe(mut pipe: impl Read, format: Format, model: Model) -> Result<Judge
         }
     }
     let format = recognise(format, &held)?;
+    if format == history::Format::Jsonl && held.len() > kept {
+        return judge_stream(held, pipe, block, model, kept);
+    }
     let mut intake = Intake::new(format);
     intake.push(&held)?;
     let mut total = held.len() as u64;
@@ -153,9 +161,9 @@ fn judge_pipe(mut pipe: impl Read, format: Format, model: Model) -> Result<Judge
         }
         if format == history::Format::Jsonl {
             held.extend_from_slice(new);
-            if held.len() > KEPT {
+            if held.len() > kept {
                 drop(intake);
-                return judge_stream(held, pipe, block, model);
+                return judge_stream(held, pipe, block, model, kept);
             }
         }
     }
@@ -172,6 +180,7 @@ fn judge_stream(
     mut pipe: impl Read,
     mut block: Vec<u8>,
     model: Model,
+    kept: usize,
 ) -> Result<Judged, Unreadable> {
     let mut online = Online::new(model, Limits::default());
     let mut lines = Lines::new(history::Format::Jsonl);
@@ -189,7 +198,7 @@ fn judge_stream(
     if model == Model::Fencing {
         warnings.push(format!(
             "longer than {} MiB, so it was judged as it came, by {} of {} rules; `fencepost check FILE` judges a file by all",
-            KEPT >> 20,
+            kept >> 20,
             RULES.len(),
             FINDINGS.len()
         ));
@@ -294,6 +303,49 @@ fn report_unreadable(file: &str, unreadable: &Unreadable, json: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const STALE: &str = r#"{"index":0,"time":0,"process":1,"client":"c1","type":"invoke","f":"write","key":"k","token":2,"value":"a"}
+{"index":1,"time":1,"process":1,"client":"c1","type":"ok","f":"write"}
+{"index":2,"time":2,"process":2,"client":"c2","type":"invoke","f":"write","key":"k","token":1,"value":"b"}
+{"index":3,"time":3,"process":2,"client":"c2","type":"ok","f":"write"}
+"#;
+
+    fn streamed(text: &str, kept: usize) -> Result<Judged, Unreadable> {
+        judge_pipe(text.as_bytes(), Format::Auto, Model::Fencing, kept)
+    }
+
+    #[test]
+    fn a_stream_that_is_not_held_is_judged_as_it_comes() {
+        let marked = format!("\u{feff}{STALE}");
+        for text in [
+            STALE,
+            &marked,
+            STALE.trim_end(),
+            &format!("{STALE}{{\"index\":4,\"ti"),
+        ] {
+            let (Ok(held), Ok(passed)) = (streamed(text, KEPT), streamed(text, 0)) else {
+                panic!("{text} is well-formed")
+            };
+            let first = |judged: &Judged| judged.judgement.findings[0].clone();
+            assert_eq!(first(&held).finding, "stale-write-accepted");
+            assert_eq!(first(&held).events, first(&passed).events);
+            assert_eq!(held.judgement.verdict, passed.judgement.verdict);
+            let [forgiven @ .., told] = &passed.warnings[..] else {
+                panic!("it says by which rules it was judged")
+            };
+            assert!(told.contains(" rules; "), "{told}");
+            assert_eq!(forgiven, held.warnings);
+        }
+    }
+
+    #[test]
+    fn a_wrong_line_of_a_stream_is_named_by_its_number() {
+        let text = format!("{STALE}\n{{\"index\":9,\"time\":9}}\n");
+        let Err(Unreadable::History(error)) = streamed(&text, 0) else {
+            panic!("a line without a type is wrong")
+        };
+        assert_eq!(error.line, 6);
+    }
 
     #[test]
     fn the_worst_status_wins_in_the_documented_order() {
