@@ -4,14 +4,14 @@
 //! memory the kernel tells. What making it takes is measured alone and taken off; time is that which the process had a processor. Lengths (in operations) may be given:
 //! `cargo bench -p fencepost-checker --bench online -- 1000000`.
 
-#[path = "../tests/stream/mod.rs"]
-mod stream;
-
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
     reason = "the bench measures its own process and starts itself; the judge does neither"
 )]
+
+#[path = "../tests/stream/mod.rs"]
+mod stream;
 
 use std::process::Command;
 use std::time::Duration;
