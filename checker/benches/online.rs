@@ -4,6 +4,12 @@
 //! memory the kernel tells. What making it takes is measured alone and taken off; time is that which the process had a processor. Lengths (in operations) may be given:
 //! `cargo bench -p fencepost-checker --bench online -- 1000000`.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "the bench measures its own process and starts itself; the judge does neither"
+)]
+
 #[path = "../tests/stream/mod.rs"]
 mod stream;
 

@@ -1,6 +1,11 @@
 //! etcd and PostgreSQL as nodes of a local target: started, stopped with all that they fork, killed, started again on
 //! their data, and gone at the end. Clients of them are not needed for this, so every build runs it.
 
+#![allow(
+    clippy::await_holding_lock,
+    reason = "each test has a runtime of its own, so that its turn keeps no other task waiting"
+)]
+
 mod support;
 
 use std::io::{Read, Write};

@@ -443,31 +443,31 @@ impl Suite {
             ));
         }
         let (of_lock, of_resource) = self.access();
-        let fields: [&[&'static str]; 2] = [
-            &["lock.kind", "lock.endpoints", "lock.url", "target.kind"],
-            &[
-                "resource.kind",
-                "resource.endpoints",
-                "resource.url",
-                "target.kind",
-            ],
+        #[rustfmt::skip]
+        let whereabouts: [&[&'static str]; 2] = [
+            &["lock.endpoints", "lock.url", "lock.user", "lock.password_env", "lock.password_file"],
+            &["resource.endpoints", "resource.url", "resource.user", "resource.password_env", "resource.password_file"],
         ];
-        for (fields, name, server, access) in [
-            (fields[0], lock.name, lock.server, &of_lock),
-            (fields[1], resource.name, resource.server, &of_resource),
+        let kinds: [&[&'static str]; 2] = [
+            &["lock.kind", "target.kind"],
+            &["resource.kind", "target.kind"],
+        ];
+        for (at, name, server, access) in [
+            (0, lock.name, lock.server, &of_lock),
+            (1, resource.name, resource.server, &of_resource),
         ] {
             let given = !access.addresses().is_empty();
             match (self.target.kind, server) {
                 (TargetKind::Local, _) if given || *access != Access::default() => {
                     return Err(Misfit::between(
-                        fields,
+                        whereabouts[at],
                         "the local target starts its own servers: [target] kind = \"external\" is right for others"
                             .to_owned(),
                     ));
                 }
                 (TargetKind::External, Server::Reference) => {
                     return Err(Misfit::between(
-                        fields,
+                        kinds[at],
                         format!(
                             "kind {name:?} is never external: a kind of etcd or PostgreSQL is right"
                         ),
@@ -475,13 +475,13 @@ impl Suite {
                 }
                 (TargetKind::External, Server::Etcd) if !given => {
                     return Err(Misfit::between(
-                        fields,
+                        kinds[at],
                         "the external target needs endpoints = [\"host:port\"]".to_owned(),
                     ));
                 }
                 (TargetKind::External, Server::Postgres) if !given => {
                     return Err(Misfit::between(
-                        fields,
+                        kinds[at],
                         "the external target needs url = \"postgres://user@host:port/database\""
                             .to_owned(),
                     ));
@@ -647,7 +647,7 @@ mod tests {
             ),
             (
                 "[[fault]]\nkind = \"kill\"\nevery = \"3s\"\non = \"worker\"\n",
-                "my.toml, line 4: `on = \"worker\"`: fault.on: a kill fault on \"worker\" cannot be done: \"lock\" or \"resource\" is right",
+                "my.toml, line 4: `on = \"worker\"`: fault.on: a kill fault on \"worker\" cannot be done: \"lock\", \"resource\" or \"leader\" is right",
             ),
         ];
         for (text, message) in cases {
@@ -676,7 +676,7 @@ mod tests {
         let fault = "[[fault]]\nkind = \"hole\"\nlink = \"leader-peers\"\n[[fault]]\nkind = \"kill\"\non = \"leader\"\n";
         assert_eq!(
             refused(fault),
-            "my.toml: fault: hole:leader-peers needs servers of which one leads: a lock or a resource of kind \"etcd\" is right"
+            "my.toml, line 3: `link = \"leader-peers\"`: fault.link: hole:leader-peers needs servers of which one leads: a lock or a resource of kind \"etcd\" is right"
         );
         let etcd = format!("[lock]\nkind = \"etcd\"\nlease = \"2s\"\n{fault}");
         let suite = Suite::parse(&etcd, "my.toml").expect("a fine suite");
@@ -722,7 +722,7 @@ mod tests {
         );
         assert!(
             refused("[[fault]]\nkind = \"kill\"\non = \"worker\"\n")
-                .contains("\"lock\" or \"resource\" is right")
+                .contains("\"lock\", \"resource\" or \"leader\" is right")
         );
         assert!(
             refused("[[fault]]\nkind = \"hole\"\ndelay = \"1s\"\n").contains("only latency does")
@@ -760,10 +760,10 @@ mod tests {
             ("[resource]\nkind = \"postgres\"\nuser = \"u\"\n", "kind \"postgres\" takes no `user`: its url names the user"),
             ("[lock]\npassword_env = \"PW\"\n", "kind \"reference\" takes no `password_env`"),
             ("[lock]\nkind = \"etcd\"\nendpoints = [\"nowhere\"]\n", "\"nowhere\" is no address: host:port, \"10.0.0.7:2379\", is right"),
-            ("[lock]\nkind = \"etcd\"\nendpoints = [\"h:1\"]\n", "lock: the local target starts its own servers"),
-            ("[target]\nkind = \"external\"\n", "lock: kind \"reference\" is never external"),
-            ("[target]\nkind = \"external\"\n[lock]\nkind = \"etcd\"\n", "lock: the external target needs endpoints"),
-            ("[target]\nkind = \"external\"\n[lock]\nkind = \"etcd\"\nendpoints = [\"h:1\"]\n[resource]\nkind = \"postgres\"\n", "resource: the external target needs url"),
+            ("[lock]\nkind = \"etcd\"\nendpoints = [\"h:1\"]\n", "line 3: `endpoints = [\"h:1\"]`: lock.endpoints: the local target starts its own servers"),
+            ("[target]\nkind = \"external\"\n", "line 2: `kind = \"external\"`: target.kind: kind \"reference\" is never external"),
+            ("[target]\nkind = \"external\"\n[lock]\nkind = \"etcd\"\n", "line 4: `kind = \"etcd\"`: lock.kind: the external target needs endpoints"),
+            ("[target]\nkind = \"external\"\n[lock]\nkind = \"etcd\"\nendpoints = [\"h:1\"]\n[resource]\nkind = \"postgres\"\n", "line 7: `kind = \"postgres\"`: resource.kind: the external target needs url"),
             ("[resource]\nkind = \"etcd\"\n", "resource.kind: etcd compares the lock key's create_revision"),
             ("[lock]\nkind = \"etcd\"\ntoken = \"header-revision\"\n[resource]\nkind = \"etcd\"\n", "resource.kind: etcd compares"),
             ("[target]\nkind = \"external\"\n[lock]\nkind = \"etcd\"\nendpoints = [\"h:1\"]\n[resource]\nkind = \"etcd\"\nendpoints = [\"h:2\"]\n", "resource.endpoints: a lock's key can be compared in its own etcd only"),

@@ -252,7 +252,8 @@ impl Online {
                     return;
                 }
                 if let Some(op) = self.arrival.give_up(moment.op) {
-                    self.fold.call(&self.arrival, &op, false);
+                    // Its answer may still come: an acquire may have been granted anything.
+                    self.fold.call(&self.arrival, &op, true);
                 }
                 self.arrival.window.pop_front();
                 continue;

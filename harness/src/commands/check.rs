@@ -160,9 +160,8 @@ fn judge_pipe(
         }
     }
     let format = recognise(format, &held)?;
-    let streams = format == history::Format::Jsonl
-        && Online::judges(model)
-        && arguments.initial.is_null();
+    let streams =
+        format == history::Format::Jsonl && Online::judges(model) && arguments.initial.is_null();
     if streams && held.len() > kept {
         return judge_stream(&held, pipe, &mut block, model, kept);
     }
@@ -320,6 +319,62 @@ fn report_unreadable(file: &str, unreadable: &Unreadable, json: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const STALE: &str = r#"{"index":0,"time":0,"process":1,"client":"c1","type":"invoke","f":"write","key":"k","token":2,"value":"a"}
+{"index":1,"time":1,"process":1,"client":"c1","type":"ok","f":"write"}
+{"index":2,"time":2,"process":2,"client":"c2","type":"invoke","f":"write","key":"k","token":1,"value":"b"}
+{"index":3,"time":3,"process":2,"client":"c2","type":"ok","f":"write"}
+"#;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        check: CheckArguments,
+    }
+
+    fn streamed(text: &str, kept: usize) -> Result<Judged, Unreadable> {
+        let line: Line = clap::Parser::parse_from(["check", "-"]);
+        judge_pipe(
+            text.as_bytes(),
+            Format::Auto,
+            Model::Fencing,
+            &line.check,
+            kept,
+        )
+    }
+
+    #[test]
+    fn a_stream_that_is_not_held_is_judged_as_it_comes() {
+        let marked = format!("\u{feff}{STALE}");
+        for text in [
+            STALE,
+            &marked,
+            STALE.trim_end(),
+            &format!("{STALE}{{\"index\":4,\"ti"),
+        ] {
+            let (Ok(held), Ok(passed)) = (streamed(text, KEPT), streamed(text, 0)) else {
+                panic!("{text} is well-formed")
+            };
+            let first = |judged: &Judged| judged.judgement.findings[0].clone();
+            assert_eq!(first(&held).finding, "stale-write-accepted");
+            assert_eq!(first(&held).events, first(&passed).events);
+            assert_eq!(held.judgement.verdict, passed.judgement.verdict);
+            let [forgiven @ .., told] = &passed.warnings[..] else {
+                panic!("it says by which rules it was judged")
+            };
+            assert!(told.contains(" rules; "), "{told}");
+            assert_eq!(forgiven, held.warnings);
+        }
+    }
+
+    #[test]
+    fn a_wrong_line_of_a_stream_is_named_by_its_number() {
+        let text = format!("{STALE}\n{{\"index\":9,\"time\":9}}\n");
+        let Err(Unreadable::History(error)) = streamed(&text, 0) else {
+            panic!("a line without a type is wrong")
+        };
+        assert_eq!(error.line, 6);
+    }
 
     #[test]
     fn the_worst_status_wins_in_the_documented_order() {

@@ -451,7 +451,7 @@ mod tests {
             (&["nosuch"][..], "no suite \"nosuch\": there are default"),
             (
                 &["--defect", "nosuch"],
-                "no defect \"nosuch\": there are unfenced, volatile-counter, hot-loop",
+                "no defect \"nosuch\": there are unfenced, check-then-write, volatile-high-water, ",
             ),
             (
                 &["--faults", "flood"],

@@ -14,8 +14,9 @@ use super::{Node, NodeCommand, Ports, Spawner, Tenancy, adopt_orphans, kill_chil
 use crate::error::HarnessError;
 use crate::journal::{Entry, Journal, Process};
 
-/// How long a node may take from its start until it answers; a database that was killed recovers first.
-const READY_WITHIN: Duration = Duration::from_secs(20);
+/// How long a node may take from its start until it answers; a database that was killed recovers first, while its clients
+/// knock all the time.
+const READY_WITHIN: Duration = Duration::from_secs(60);
 
 /// One of the two roles that the systems under test have.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -128,14 +128,18 @@ impl Node {
         }
     }
 
-    /// Sends `signal` until every process of the node has `settled`; returns all that were seen. The group comes first, which is one
-    /// system call and reaches nearly everything. Then what left the group; again and again, because a process that is
-    /// being born, or is just replacing its image, shows no marker yet.
+    /// Sends `signal` until every process of the node has `settled`; returns all that were seen. The group comes first,
+    /// which is one system call and reaches nearly everything. Then what left the group; again and again, because a
+    /// process that is being born, or is just replacing its image, shows no marker yet.
     fn drive(&self, signal: Signal, settled: impl Fn(i32) -> bool) -> Result<Vec<i32>, String> {
         let deadline = Instant::now() + EVIDENCE_WITHIN;
+        // Whoever dies with the leader has to be known before.
+        let mut seen = match self.home {
+            Some(_) => self.processes(),
+            None => Vec::new(),
+        };
         // A group that is gone has nobody to signal; what carries the marker is found below.
         let _ = killpg(Pid::from_raw(self.pid()), signal);
-        let mut seen = Vec::new();
         loop {
             let pids = self.processes();
             let new: Vec<i32> = pids
@@ -144,7 +148,8 @@ impl Node {
                 .copied()
                 .collect();
             seen.extend(new);
-            let Some(&first) = pids.iter().find(|&&pid| !settled(pid)) else {
+            // Of all that were seen: one that is dying shows neither marker nor home any more, and is not dead yet.
+            let Some(&first) = seen.iter().find(|&&pid| !settled(pid)) else {
                 return Ok(seen);
             };
             if Instant::now() > deadline {
