@@ -1,25 +1,44 @@
 //! From a history to its judgement: rules, coverage, denominators, and one sentence that says why.
 
+use serde_json::Value;
+
 use crate::coverage;
 use crate::fencing::{self, Case, Exact, overlaps, proofs};
 use crate::finding::{Finding, Severity};
 use crate::history::{Function, History, Outcome};
+use crate::linearizability::{Limits, Verdicts};
 use crate::models::Model;
 use crate::verdict::{Coverage, Judgement, Stats, Verdict};
 
 const NOTHING: &str = "empty: there is nothing to judge";
 
-/// Judges a history. The same history gives the same judgement everywhere. O(n log n).
+/// What a judgement may take for granted, and how long it may search.
+#[derive(Clone, Debug, Default)]
+pub struct Options<'a> {
+    /// How each object begins; `null`: as its model says. [`Model::Fencing`] has none.
+    pub initial: Value,
+    /// Where the search stops.
+    pub limits: Limits<'a>,
+}
+
+/// Judges a history. The same history gives the same judgement everywhere. O(n log n) under [`Model::Fencing`].
 ///
 /// Invalid outranks everything: a run that did not exercise the fence never hides a proven violation. Under
 /// [`Model::Fencing`] a clean history is unknown only where its header carries a plan that it did not live up to;
-/// under [`Model::FencedRegister`] only where a key is outside of what that model decides. Under both a history without
-/// operations is unknown: nothing is no evidence.
+/// under any other model only where it holds an operation that the object does not have. Under all of them a history
+/// without operations is unknown: nothing is no evidence.
 #[must_use]
 pub fn judge(history: &History, model: Model) -> Judgement {
+    judge_within(history, model, &Options::default())
+}
+
+/// Judges a history within limits, from a given beginning: unknown, with the reason, also where a limit is reached or
+/// the object cannot begin like that.
+#[must_use]
+pub fn judge_within(history: &History, model: Model, options: &Options<'_>) -> Judgement {
     let case = match model {
         Model::Fencing => Case::new(history),
-        Model::FencedRegister => Case::of_registers(history),
+        _ => Case::of_registers(history),
     };
     let (findings, exact, coverage) = match model {
         Model::Fencing => {
@@ -27,20 +46,19 @@ pub fn judge(history: &History, model: Model) -> Judgement {
             let (findings, exact) = fencing::judge(&case, &proofs);
             (findings, exact, coverage::measure(&case, &proofs.late))
         }
-        Model::FencedRegister => {
+        Model::FencedRegister if options.initial.is_null() => {
             let (findings, exact) = fencing::judge_registers(&case);
+            if findings.is_empty() && !exact.not_judged.is_empty() {
+                return judge_object(&case, model, options);
+            }
             (findings, exact, Coverage::default())
         }
-    };
-    let undecided = if model == Model::FencedRegister {
-        exact.not_judged.first()
-    } else {
-        None
+        _ => return judge_object(&case, model, options),
     };
     let (verdict, reason) = if history.operations.is_empty() {
         (Verdict::Unknown, Some(NOTHING.to_owned()))
     } else {
-        decide(&findings, &coverage, undecided)
+        decide(&findings, &coverage, None)
     };
     Judgement {
         verdict,
@@ -48,6 +66,35 @@ pub fn judge(history: &History, model: Model) -> Judgement {
         findings,
         coverage,
         stats: stats(&case, exact),
+        impasses: Vec::new(),
+    }
+}
+
+/// Each part of an object alone: is there an order of atomic steps?
+fn judge_object(case: &Case<'_>, model: Model, options: &Options<'_>) -> Judgement {
+    let decided = model.decide(case.history, &options.initial, &options.limits);
+    let (verdicts, unfit) = match decided {
+        None => (Verdicts::default(), None),
+        Some(Ok(decided)) => (Verdicts::of(&decided, case.history, model.name()), None),
+        Some(Err(unfit)) => (Verdicts::default(), Some(unfit.to_string())),
+    };
+    let exact = Exact {
+        judged: verdicts.judged,
+        not_judged: verdicts.not_judged,
+    };
+    let undecided = unfit.as_ref().or(exact.not_judged.first());
+    let (verdict, reason) = if case.history.operations.is_empty() {
+        (Verdict::Unknown, Some(NOTHING.to_owned()))
+    } else {
+        decide(&verdicts.findings, &Coverage::default(), undecided)
+    };
+    Judgement {
+        verdict,
+        reason,
+        findings: verdicts.findings,
+        coverage: Coverage::default(),
+        stats: stats(case, exact),
+        impasses: verdicts.impasses,
     }
 }
 
@@ -230,16 +277,47 @@ mod tests {
     }
 
     #[test]
-    fn the_register_model_does_not_answer_for_keys_it_cannot_decide() {
+    fn the_register_model_searches_where_values_repeat_and_names_what_it_does_not_have() {
         let mut s = Scenario::new();
         s.write("c1", "L", "k", 1, "a");
         s.write("c1", "L", "k", 2, "a");
+        assert_eq!(
+            judge(&s.history(), Model::FencedRegister).verdict,
+            Verdict::Valid
+        );
+        s.write("c1", "L", "k", 1, "a");
         let judgement = judge(&s.history(), Model::FencedRegister);
+        assert_eq!(judgement.verdict, Verdict::Invalid);
+        assert_eq!(judgement.impasses[0].explained, 2);
+        assert_eq!(judgement.impasses[0].state, "high water 2, value \"a\"");
+        let judgement = judge(&s.history(), Model::Queue);
         assert_eq!(judgement.verdict, Verdict::Unknown);
         assert!(judgement.reason.is_some_and(|reason| {
-            reason.contains("key k is judged exactly only before")
-                && reason.contains("a value was written a second time")
+            reason.starts_with("write at index 0 is no operation of a queue")
         }));
+    }
+
+    #[test]
+    fn a_limit_ends_in_unknown_with_the_reason_and_how_far_it_got() {
+        let mut s = Scenario::new();
+        for value in ["a", "b", "a", "b"] {
+            s.write("c1", "L", "k", 1, value);
+        }
+        let options = Options {
+            limits: Limits {
+                steps: Some(2),
+                ..Limits::default()
+            },
+            ..Options::default()
+        };
+        let judgement = judge_within(&s.history(), Model::Register, &options);
+        assert_eq!(judgement.verdict, Verdict::Unknown);
+        assert_eq!(
+            judgement.reason.as_deref(),
+            Some(
+                "\"k\" was not decided: the budget of steps ran out; 2 of 4 operations were put in order"
+            )
+        );
     }
 
     #[test]

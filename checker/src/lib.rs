@@ -54,7 +54,8 @@
 //! | [`fencing`] | the rules, one file a family, and the exact check of a fenced register |
 //! | [`online`] | the same verdict while events stream in, in bounded memory |
 //! | [`generate`] | histories that are made: of systems that keep their promises, or break one |
-//! | [`models`] | what a history can be judged as |
+//! | [`models`] | what a history can be judged as, one object a file |
+//! | [`linearizability`] | is there an order of atomic steps? The search, and the trait for models of one's own |
 //! | `judge` | start here: rules, coverage and denominators become a verdict |
 //! | `coverage` | zombie writes and faults against the plan |
 //! | [`finding`], [`verdict`] | the answer, as `verdict.json` has it |
@@ -65,11 +66,12 @@ pub mod finding;
 pub mod generate;
 pub mod history;
 mod judge;
+pub mod linearizability;
 pub mod models;
 pub mod online;
 #[cfg(test)]
 mod scenario;
 pub mod verdict;
 
-pub use judge::judge;
+pub use judge::{Options, judge, judge_within};
 pub use models::{MODELS, Model};

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::finding::Finding;
+use crate::linearizability::Impasse;
 
 /// The answer.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -43,6 +44,9 @@ pub struct Judgement {
     pub coverage: Coverage,
     /// The denominators.
     pub stats: Stats,
+    /// For models other than `fencing`: where the order of each part without one ends, for the first 20 of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub impasses: Vec<Impasse>,
 }
 
 /// How far the fence was exercised, against what the run had planned.

@@ -140,6 +140,18 @@ pub struct CheckArguments {
     /// What to hold them against (see `fencepost list models`).
     #[arg(long, value_name = "NAME", default_value = "fencing")]
     pub model: String,
+    /// How each object begins, e.g. 0 or '{"x":0}'; null is what its model says. Not for the model fencing.
+    #[arg(long, value_name = "JSON", default_value = "null")]
+    pub initial: serde_json::Value,
+    /// Let the search of a model take at most so many steps for each key; then the answer is unknown, everywhere.
+    #[arg(long, value_name = "N")]
+    pub steps: Option<u64>,
+    /// Let the searches take at most so many MiB together.
+    #[arg(long, value_name = "MIB")]
+    pub memory: Option<usize>,
+    /// Let the searches of one file take at most so long, e.g. 30s.
+    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    pub within: Option<std::time::Duration>,
     /// How they are written.
     #[arg(long, value_enum, default_value = "auto")]
     pub format: Format,

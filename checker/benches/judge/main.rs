@@ -12,9 +12,12 @@
 )]
 
 mod fencing;
+#[path = "../../tests/foreign/mod.rs"]
+mod foreign;
 mod memory;
 mod reader;
 mod register;
+mod search;
 
 use std::time::{Duration, Instant};
 
@@ -37,6 +40,7 @@ const SECTIONS: &[Section] = &[
     ("fencing", fencing::measure),
     ("reader", reader::measure),
     ("memory", memory::measure),
+    ("search", search::measure),
 ];
 
 fn main() {

@@ -108,6 +108,14 @@ impl Values {
         }
     }
 
+    /// Every value as JSON, each at its position.
+    pub(crate) fn all(&self) -> Vec<Value> {
+        let numbers = 0..u32::try_from(self.spelt.len()).unwrap_or(u32::MAX);
+        std::iter::once(Value::Null)
+            .chain(numbers.map(|number| self.json(Datum::at(number))))
+            .collect()
+    }
+
     /// The elements of a value that is a list; `None` for each that the history does not have as a value by itself.
     ///
     /// # Panics

@@ -1,7 +1,35 @@
 //! What a history can be judged as.
 
+mod append_log;
+mod cas_register;
+mod fenced_mutex;
+mod fenced_register;
+mod kv;
+mod multi_register;
+mod mutex;
+mod queue;
+mod reentrant_mutex;
+mod set;
+mod values;
+
 use std::fmt;
 use std::str::FromStr;
+
+use serde_json::Value;
+
+use crate::history::History;
+use crate::linearizability::{Decided, Limits, Unfit, check};
+
+pub use append_log::{AppendLog, List, Log, LogCall};
+pub use cas_register::{CasRegister, RegisterCall};
+pub use fenced_mutex::{FencedMutex, GrantCall, Grants};
+pub use fenced_register::{Fenced, FencedCall, FencedRegister};
+pub use kv::{Kv, KvCall};
+pub use multi_register::{MultiCall, MultiRegister};
+pub use mutex::{Mutex, MutexCall};
+pub use queue::{Queue, QueueCall};
+pub use reentrant_mutex::{ReentrantCall, ReentrantMutex};
+pub use set::{Set, SetCall};
 
 /// The rules by which a history is judged.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
@@ -11,6 +39,26 @@ pub enum Model {
     Fencing,
     /// Each key alone, as a register with a high water; grants and holders are not looked at.
     FencedRegister,
+    /// Each key alone, as a plain register.
+    Register,
+    /// Each key alone, as a register with compare-and-set.
+    CasRegister,
+    /// Each key alone, as a text that is put, added to and read.
+    Kv,
+    /// All registers together.
+    MultiRegister,
+    /// Each lock alone, held or not.
+    Mutex,
+    /// Each lock alone; its holder may take it again.
+    ReentrantMutex,
+    /// Each lock alone; each grant carries a higher token.
+    FencedMutex,
+    /// Each key alone, as a set.
+    Set,
+    /// Each key alone, as a list that is only added to.
+    AppendLog,
+    /// Each key alone, first in, first out.
+    Queue,
 }
 
 /// Every model by name, with a line that says what it is.
@@ -25,16 +73,99 @@ pub const MODELS: &[(Model, &str, &str)] = &[
         "fenced-register",
         "each key alone, as a register that refuses tokens below its high water",
     ),
+    (Model::Register, "register", "each key: read and write"),
+    (
+        Model::CasRegister,
+        "cas-register",
+        "each key: read, write, and cas of [old, new]",
+    ),
+    (Model::Kv, "kv", "each key: get, put and append of texts"),
+    (
+        Model::MultiRegister,
+        "multi-register",
+        "all registers together: txn of [read or write, register, value] ...",
+    ),
+    (
+        Model::Mutex,
+        "mutex",
+        "each lock: acquire and release, by whomever",
+    ),
+    (
+        Model::ReentrantMutex,
+        "reentrant-mutex",
+        "each lock: acquire and release; its holder may take it again",
+    ),
+    (
+        Model::FencedMutex,
+        "fenced-mutex",
+        "each lock: acquire, renew and release by the holder; tokens rise from grant to grant",
+    ),
+    (
+        Model::Set,
+        "set",
+        "each key: add and remove of an element, read of all",
+    ),
+    (
+        Model::AppendLog,
+        "append-log",
+        "each key: append of a value, with a token or without, read of the whole list",
+    ),
+    (
+        Model::Queue,
+        "queue",
+        "each key: enqueue and dequeue, first in, first out",
+    ),
 ];
 
 impl Model {
     /// The name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Fencing => "fencing",
-            Self::FencedRegister => "fenced-register",
-        }
+        // The table has every model; a test holds it to that.
+        let found = MODELS.iter().find(|&&(model, _, _)| model == self);
+        found.map_or("", |&(_, name, _)| name)
+    }
+
+    /// Decides each part of a history as this object; `None` for [`Model::Fencing`], which is more than one object.
+    ///
+    /// # Errors
+    /// When the object cannot begin as `initial`, or has no such operation.
+    pub(crate) fn decide(
+        self,
+        history: &History,
+        initial: &Value,
+        limits: &Limits<'_>,
+    ) -> Option<Result<Decided, Unfit>> {
+        let without = |what: &str| match initial {
+            Value::Null => Ok(()),
+            _ => Err(Unfit(format!("{what} has no initial value"))),
+        };
+        let decided = match self {
+            Self::Fencing => return None,
+            Self::FencedRegister => check(FencedRegister::new(initial), history, limits),
+            Self::Register => check(CasRegister::plain(initial), history, limits),
+            Self::CasRegister => check(CasRegister::new(initial), history, limits),
+            Self::Kv => Kv::new(initial).and_then(|model| check(model, history, limits)),
+            Self::MultiRegister => {
+                MultiRegister::new(initial).and_then(|model| check(model, history, limits))
+            }
+            Self::Mutex => match initial {
+                Value::Null => check(Mutex::new(), history, limits),
+                Value::Bool(held) => check(Mutex::beginning(*held), history, limits),
+                _ => Err(Unfit("a mutex begins as true (held) or false".to_owned())),
+            },
+            Self::ReentrantMutex => without("a reentrant-mutex")
+                .and_then(|()| check(ReentrantMutex::new(), history, limits)),
+            Self::FencedMutex => {
+                FencedMutex::beginning(initial).and_then(|model| check(model, history, limits))
+            }
+            Self::Set => Set::new(initial).and_then(|model| check(model, history, limits)),
+            Self::AppendLog => {
+                without("an append-log").and_then(|()| check(AppendLog::new(), history, limits))
+            }
+            Self::Queue => Queue::new(initial).and_then(|model| check(model, history, limits)),
+        };
+        Some(decided)
     }
 }
 
@@ -82,10 +213,11 @@ mod tests {
         for &(model, name, _) in MODELS {
             assert_eq!((name.parse(), model.name()), (Ok(model), name));
         }
-        let error = "mutex".parse::<Model>().expect_err("not yet a model");
-        assert_eq!(
-            error.to_string(),
-            "there is no model \"mutex\"; there are fencing, fenced-register"
+        let error = "stack".parse::<Model>().expect_err("no model");
+        assert!(
+            error
+                .to_string()
+                .starts_with("there is no model \"stack\"; there are fencing, fenced-register, ")
         );
     }
 }

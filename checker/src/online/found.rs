@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 use std::collections::HashSet;
 
 use super::Model;
+use super::Online;
 use super::arrival::{Arrival, rank};
 use super::fold::Fold;
 use super::holders::Pair;
@@ -60,7 +61,8 @@ pub(super) fn judgement(arrival: &mut Arrival, mut fold: Fold, model: Model) -> 
     fold.settle(arrival);
     let drafts = match model {
         Model::Fencing => fencing_drafts(arrival, &mut fold),
-        _ => broken_keys(arrival, &mut fold, &HashSet::new()),
+        Model::FencedRegister => broken_keys(arrival, &mut fold, &HashSet::new()),
+        _ => Vec::new(),
     };
     let findings = finish(arrival, drafts, model);
     let coverage = match model {
@@ -69,7 +71,10 @@ pub(super) fn judgement(arrival: &mut Arrival, mut fold: Fold, model: Model) -> 
     };
     let stats = stats(arrival, &fold);
     let undecided = stats.not_judged.first().filter(|_| model != Model::Fencing);
-    let (verdict, reason) = if arrival.counts.operations == 0 {
+    let (verdict, reason) = if !Online::judges(model) {
+        let reason = format!("a {model} is judged by the whole of a history, not as it comes");
+        (Verdict::Unknown, Some(reason))
+    } else if arrival.counts.operations == 0 {
         (Verdict::Unknown, Some(nothing_to_judge()))
     } else {
         decide(&findings, &coverage, undecided)
@@ -80,6 +85,7 @@ pub(super) fn judgement(arrival: &mut Arrival, mut fold: Fold, model: Model) -> 
         findings,
         coverage,
         stats,
+        impasses: Vec::new(),
     }
 }
 

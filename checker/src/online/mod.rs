@@ -152,6 +152,12 @@ pub struct Online {
 }
 
 impl Online {
+    /// Whether a stream can be judged by this model. Any other looks at the whole, and here says so: unknown.
+    #[must_use]
+    pub fn judges(model: Model) -> bool {
+        matches!(model, Model::Fencing | Model::FencedRegister)
+    }
+
     /// A judge that has seen nothing.
     #[must_use]
     pub fn new(model: Model, limits: Limits) -> Self {

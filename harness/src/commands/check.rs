@@ -2,13 +2,15 @@
 
 use std::fs::File;
 use std::io::{Cursor, ErrorKind, Read};
+use std::time::Instant;
 
 use fencepost_checker::fencing::FINDINGS;
 use fencepost_checker::history::{self, History, HistoryError, Intake, Lines, ReadError};
+use fencepost_checker::linearizability::Limits;
 use fencepost_checker::models::MODELS;
-use fencepost_checker::online::{Limits, Online, RULES};
+use fencepost_checker::online::{self, Online, RULES};
 use fencepost_checker::verdict::Judgement;
-use fencepost_checker::{Model, judge};
+use fencepost_checker::{Model, Options, judge_within};
 
 use crate::cli::{CheckArguments, Ci, Format};
 use crate::error::{EXIT_USAGE, HarnessError};
@@ -56,12 +58,9 @@ pub fn check(arguments: &CheckArguments) -> Result<u8, HarnessError> {
     let mut worst = 0;
     for file in &arguments.files {
         let judged = if file == "-" {
-            judge_pipe(std::io::stdin().lock(), format, model, KEPT)
+            judge_pipe(std::io::stdin().lock(), format, model, arguments, KEPT)
         } else {
-            read(file, format).map(|history| Judged {
-                judgement: judge(&history, model),
-                warnings: history.warnings,
-            })
+            read(file, format).map(|history| whole(&history, model, arguments))
         };
         let status = match judged {
             Ok(judged) => {
@@ -85,6 +84,23 @@ pub fn check(arguments: &CheckArguments) -> Result<u8, HarnessError> {
         worst = worse(worst, status);
     }
     Ok(worst)
+}
+
+/// Judges a history within the limits that were given; time is counted from here.
+fn whole(history: &History, model: Model, arguments: &CheckArguments) -> Judged {
+    let begun = Instant::now();
+    let late = || arguments.within.is_some_and(|most| begun.elapsed() >= most);
+    let limits = Limits {
+        steps: arguments.steps,
+        memory: arguments.memory.map(|mib| mib.saturating_mul(1 << 20)),
+        stop: arguments.within.is_some().then_some(&late),
+        threads: None,
+    };
+    let initial = arguments.initial.clone();
+    Judged {
+        judgement: judge_within(history, model, &Options { initial, limits }),
+        warnings: history.warnings.clone(),
+    }
 }
 
 /// The worse of two exit statuses; worst first: 1, 70, 64, 2, 0.
@@ -124,13 +140,14 @@ fn read(file: &str, format: Format) -> Result<History, Unreadable> {
     }
 }
 
-/// Judges what comes through a pipe. What is no longer than `kept` bytes is judged as a file would be, and what is wrong is told before the
-/// writer has ended. JSON lines that are longer are judged as they come, in memory that does not grow with them, by the
-/// rules that a stream can be judged by.
+/// Judges what comes through a pipe. What is no longer than `kept` bytes is judged as a file would be, and what is wrong
+/// is told before the writer has ended. JSON lines that are longer are judged as they come, in memory that does not grow
+/// with them, by the rules that a stream can be judged by.
 fn judge_pipe(
     mut pipe: impl Read,
     format: Format,
     model: Model,
+    arguments: &CheckArguments,
     kept: usize,
 ) -> Result<Judged, Unreadable> {
     let mut block = vec![0; BLOCK];
@@ -143,8 +160,10 @@ fn judge_pipe(
         }
     }
     let format = recognise(format, &held)?;
-    if format == history::Format::Jsonl && held.len() > kept {
-        return judge_stream(held, pipe, block, model, kept);
+    let streams =
+        format == history::Format::Jsonl && Online::judges(model) && arguments.initial.is_null();
+    if streams && held.len() > kept {
+        return judge_stream(&held, pipe, &mut block, model, kept);
     }
     let mut intake = Intake::new(format);
     intake.push(&held)?;
@@ -154,47 +173,43 @@ fn judge_pipe(
         if new.is_empty() {
             break;
         }
-        intake.push(new)?;
         total += new.len() as u64;
         if total > LARGEST {
             return Err(too_large());
         }
-        if format == history::Format::Jsonl {
+        if streams {
             held.extend_from_slice(new);
             if held.len() > kept {
                 drop(intake);
-                return judge_stream(held, pipe, block, model, kept);
+                return judge_stream(&held, pipe, &mut block, model, kept);
             }
         }
+        intake.push(new)?;
     }
-    let history = intake.finish()?;
-    Ok(Judged {
-        judgement: judge(&history, model),
-        warnings: history.warnings,
-    })
+    drop(held);
+    Ok(whole(&intake.finish()?, model, arguments))
 }
 
-/// Judges JSON lines as they come; `held` is what came before.
+/// Judges JSON lines as they come; `held` is what came before, more than `kept` bytes.
 fn judge_stream(
-    held: Vec<u8>,
+    held: &[u8],
     mut pipe: impl Read,
-    mut block: Vec<u8>,
+    block: &mut [u8],
     model: Model,
     kept: usize,
 ) -> Result<Judged, Unreadable> {
-    let mut online = Online::new(model, Limits::default());
+    let mut judge = Online::new(model, online::Limits::default());
     let mut lines = Lines::new(history::Format::Jsonl);
-    lines.push(&held, &mut |number, line| online.push(number, line))?;
-    drop(held);
+    lines.push(held, &mut |number, line| judge.push(number, line))?;
     loop {
-        match next_block(&mut pipe, &mut block)? {
+        match next_block(&mut pipe, block)? {
             [] => break,
-            new => lines.push(new, &mut |number, line| online.push(number, line))?,
+            new => lines.push(new, &mut |number, line| judge.push(number, line))?,
         }
     }
-    lines.end(&mut |number, line| online.push(number, line))?;
+    lines.end(&mut |number, line| judge.push(number, line))?;
     let mut warnings = lines.warnings().to_vec();
-    warnings.extend_from_slice(online.warnings());
+    warnings.extend_from_slice(judge.warnings());
     if model == Model::Fencing {
         warnings.push(format!(
             "longer than {} MiB, so it was judged as it came, by {} of {} rules; `fencepost check FILE` judges a file by all",
@@ -204,7 +219,7 @@ fn judge_stream(
         ));
     }
     Ok(Judged {
-        judgement: online.finish()?,
+        judgement: judge.finish()?,
         warnings,
     })
 }
@@ -260,6 +275,7 @@ fn print_json(file: &str, judged: &Judged) {
         "warnings": judged.warnings,
         "coverage": judgement.coverage,
         "stats": judgement.stats,
+        "impasses": judgement.impasses,
     });
     say(line);
 }
@@ -267,8 +283,8 @@ fn print_json(file: &str, judged: &Judged) {
 fn text(file: &str, judged: &Judged, model: Model) -> String {
     let judgement = &judged.judgement;
     let headline = match model {
-        Model::FencedRegister => report::register_headline(judgement),
         Model::Fencing => report::headline(judgement),
+        _ => report::register_headline(judgement),
     };
     for warning in &judged.warnings {
         complain(format_args!("{file}: {warning}"));
@@ -310,8 +326,21 @@ mod tests {
 {"index":3,"time":3,"process":2,"client":"c2","type":"ok","f":"write"}
 "#;
 
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        check: CheckArguments,
+    }
+
     fn streamed(text: &str, kept: usize) -> Result<Judged, Unreadable> {
-        judge_pipe(text.as_bytes(), Format::Auto, Model::Fencing, kept)
+        let line: Line = clap::Parser::parse_from(["check", "-"]);
+        judge_pipe(
+            text.as_bytes(),
+            Format::Auto,
+            Model::Fencing,
+            &line.check,
+            kept,
+        )
     }
 
     #[test]

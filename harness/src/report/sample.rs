@@ -250,6 +250,7 @@ pub fn judgement(findings: Vec<Finding>) -> Judgement {
             refused: 230,
             ..Stats::default()
         },
+        impasses: Vec::new(),
     }
 }
 
