@@ -357,9 +357,8 @@ impl Holders {
     /// The last grant of this token to this client that is remembered, for the story.
     pub fn grant_to(&self, lock: Option<Name>, write: &Operation) -> Option<Kept> {
         let issue = self.issues.get(&(lock?, write.token?))?;
-        let own = issue.granted.iter().map(|party| &party.first);
-        own.filter(|grant| grant.client == write.client && grant.precedes(write))
-            .next_back()
+        let mut own = issue.granted.iter().map(|party| &party.first);
+        own.rfind(|grant| grant.client == write.client && grant.precedes(write))
             .cloned()
     }
 }

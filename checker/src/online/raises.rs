@@ -106,7 +106,7 @@ impl Sweep {
             matches!(by, Some(By::Lost(_)))
         };
         match arrival.lock(op) {
-            Some(lock) => self.granted.get_key_value(&lock).is_some_and(|of| lost(of)),
+            Some(lock) => self.granted.get_key_value(&lock).is_some_and(lost),
             None => self.granted.iter().any(lost),
         }
     }
