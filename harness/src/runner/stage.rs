@@ -51,7 +51,6 @@ pub(super) struct Stage {
     wires: Arc<[Wire]>,
     journal: Arc<Journal>,
     tally: Arc<Tally>,
-    folder: RunFolder,
     /// Services and proxies that died although no fault killed them, each told once.
     dead: BTreeSet<String>,
     // Held, not read: a claim keeps a port for a service that is down.
@@ -140,7 +139,6 @@ impl Stage {
             wires: between.into_iter().chain(to_clients).collect(),
             journal,
             tally,
-            folder: folder.clone(),
             dead: BTreeSet::new(),
             _ports: ports,
             _logs: logs,
