@@ -6,10 +6,11 @@ path, verdict, finding = sys.argv[1:4]
 lines = open(path).read().splitlines()
 assert len(lines) == 1, f"one JSON object and nothing else, not {len(lines)} lines"
 end = json.loads(lines[0])
-names = sorted({found["finding"] for found in end["findings"]})
+names = sorted({found["finding"] for found in end["findings"] if found["severity"] == "violation"})
+others = sorted({found["finding"] for found in end["findings"]} - set(names))
 coverage = end["coverage"]
 print(
-    f"{end['verdict']}: {names or 'no findings'}; zombie writes {coverage['zombie_writes']}, "
+    f"{end['verdict']}: {names or 'no violations'}, besides {others or 'nothing'}; zombie writes {coverage['zombie_writes']}, "
     f"refused {coverage['zombie_writes_refused']}; {end['stats']['operations']} operations"
 )
 assert end["verdict"] == verdict, f"{verdict} was expected: {end['reason']}"
