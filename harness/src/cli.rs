@@ -141,7 +141,7 @@ pub struct CheckArguments {
     #[arg(long, value_name = "NAME", default_value = "fencing")]
     pub model: String,
     /// How each object begins, e.g. 0 or '{"x":0}'; null is what its model says. Not for the model fencing.
-    #[arg(long, value_name = "JSON", default_value = "null")]
+    #[arg(long, value_name = "JSON", default_value = "null", value_parser = json)]
     pub initial: serde_json::Value,
     /// Let the search of a model take at most so many steps for each key; then the answer is unknown, everywhere.
     #[arg(long, value_name = "N")]
@@ -412,6 +412,12 @@ fn no_such_value(error: &clap::Error) -> Option<String> {
         .then(|| format!("{flag}: no {given:?}: {} is right", known.join(", ")))
 }
 
+/// A JSON value. Named, because otherwise any text would be taken for a JSON string.
+fn json(text: &str) -> Result<serde_json::Value, String> {
+    serde_json::from_str(text)
+        .map_err(|error| format!("{error}; JSON, e.g. 0 or '{{\"x\":0}}', is right"))
+}
+
 /// Resolves an address once, at the beginning.
 fn resolve(text: &str) -> Result<std::net::SocketAddr, String> {
     match text.to_socket_addrs() {
@@ -433,6 +439,21 @@ mod tests {
     }
 
     #[test]
+    fn a_beginning_is_json_and_no_text() {
+        for (words, expected) in [
+            (&["check", "x"][..], serde_json::Value::Null),
+            (&["check", "x", "--initial", "0"], 0.into()),
+            (&["check", "x", "--initial", "\"0\""], "0".into()),
+        ] {
+            let cli = Cli::parse_from(["fencepost"].iter().chain(words));
+            let Verb::Check(arguments) = cli.verb else {
+                panic!("it is check");
+            };
+            assert_eq!(arguments.initial, expected);
+        }
+    }
+
+    #[test]
     fn wrong_usage_is_told_in_one_line_with_the_flag_and_what_would_be_right() {
         for (words, expected) in [
             (
@@ -450,6 +471,10 @@ mod tests {
             (
                 &["run", "--no-such-flag"],
                 "unexpected argument '--no-such-flag' found; right is `fencepost run [OPTIONS] [SUITE]`, see --help",
+            ),
+            (
+                &["check", "x", "--initial", "nil"],
+                "invalid value 'nil' for '--initial <JSON>': expected ident at line 1 column 2; JSON, e.g. 0 or '{\"x\":0}', is right",
             ),
             (
                 &["run", "--clients", "0"],
