@@ -9,7 +9,7 @@
 //! use fencepost_checker::verdict::Verdict;
 //! use fencepost_checker::{Model, judge};
 //!
-//! let honest = Settings { operations: 2_000, ..Settings::default() };
+//! let honest = Settings::default();
 //! let history = Generator::new(&honest).history();
 //! assert_eq!(judge(&history, Model::Fencing).verdict, Verdict::Valid);
 //!

@@ -165,6 +165,10 @@ impl Sweep {
     }
 
     fn explain_nameless(&self, arrival: &Arrival, op: &Operation, token: Token) -> Explanation {
+        // A key that nobody wrote has the mark 0, which is reason enough.
+        if token < Token::ZERO {
+            return Explanation::Fine;
+        }
         let presented = self.presented.get(&arrival.scope(op));
         if presented.is_some_and(|presented| presented.accepted > Some(token)) {
             return Explanation::Fine;
