@@ -218,8 +218,10 @@ impl Journal {
 pub struct Orphan {
     /// The run's id.
     pub run: String,
-    /// Its lines; one that was cut short is left out.
+    /// Its lines; a last one that was cut short is left out.
     pub entries: Vec<Entry>,
+    /// The lines, from 1, that are no entries although others follow. What they said is not known.
+    pub damaged: Vec<usize>,
     folder: PathBuf,
     _lock: File,
 }
@@ -241,6 +243,12 @@ impl Orphan {
     pub fn remove(self) -> io::Result<()> {
         std::fs::remove_dir_all(&self.folder)
     }
+
+    /// The folder that it is in.
+    #[must_use]
+    pub fn place(&self) -> &Path {
+        &self.folder
+    }
 }
 
 /// Where journals are kept.
@@ -248,8 +256,9 @@ impl Orphan {
 pub fn state_folder() -> PathBuf {
     let set = |name: &str| {
         std::env::var_os(name)
-            .filter(|value| !value.is_empty())
             .map(PathBuf::from)
+            // A relative one would be another folder for each place that it is looked at from, and counts as unset.
+            .filter(|path| path.is_absolute())
     };
     set("XDG_STATE_HOME")
         .or_else(|| Some(set("HOME")?.join(".local/state")))
@@ -299,12 +308,12 @@ pub fn find(state: &Path, run: &str) -> io::Result<Found> {
         }
         // A child of the harness that was just being born has the lock until it becomes its program or dies. A harness
         // whose guardian is gone has it until it has ended what it started.
-        if harness_lives(&entries(path)?) || Instant::now() > deadline {
+        if harness_lives(&entries(path)?.0) || Instant::now() > deadline {
             return Ok(Found::Alive(run.to_owned()));
         }
         std::thread::sleep(Duration::from_millis(2));
     }
-    let entries = entries(path)?;
+    let (entries, damaged) = entries(path)?;
     // What carries no marker only the guardian can end: nothing is healed before it has.
     while guardian_of(&entries).is_some_and(lives) && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(2));
@@ -312,18 +321,24 @@ pub fn find(state: &Path, run: &str) -> io::Result<Found> {
     Ok(Found::Orphan(Orphan {
         run: run.to_owned(),
         entries,
+        damaged,
         folder,
         _lock: lock,
     }))
 }
 
-/// The lines of a journal; one that was cut short is left out.
-fn entries(path: &Path) -> io::Result<Vec<Entry>> {
-    let text = std::fs::read_to_string(path)?;
-    let lines = text.lines();
-    Ok(lines
-        .filter_map(|line| serde_json::from_str(line).ok())
-        .collect())
+/// The lines of a journal, and the numbers of those that are damaged. A last one that was cut short was never meant.
+fn entries(path: &Path) -> io::Result<(Vec<Entry>, Vec<usize>)> {
+    let bytes = std::fs::read(path)?;
+    let (mut entries, mut damaged) = (Vec::new(), Vec::new());
+    for (number, line) in (1..).zip(bytes.split_inclusive(|&byte| byte == b'\n')) {
+        match serde_json::from_slice(line) {
+            Ok(entry) => entries.push(entry),
+            Err(_) if line.ends_with(b"\n") => damaged.push(number),
+            Err(_) => {}
+        }
+    }
+    Ok((entries, damaged))
 }
 
 /// Whether the harness that wrote them lives, with its guardian if it has one; also if it has not come to write its

@@ -205,7 +205,7 @@ fn a_worker_that_breaks_the_protocol_is_named_and_everything_is_taken_down() {
         ("read hello; yes ''", "blank lines in a row"),
         (
             "read hello; tr '\\0' x < /dev/zero",
-            "wrote a line of more than 1048576 bytes",
+            "wrote a line of more than 524288 bytes",
         ),
         (
             "read hello; while read line; do id=$(echo $line | sed 's/[^0-9]*\\([0-9]*\\).*/\\1/'); echo '{\"id\":'$id',\"type\":\"ok\"}'; done",

@@ -208,7 +208,9 @@ pub struct Count<const MAX: u32>(pub u32);
 
 impl<'de, const MAX: u32> Deserialize<'de> for Count<MAX> {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value = i64::deserialize(deserializer)?;
+        let value = i64::deserialize(deserializer).map_err(|_| {
+            serde::de::Error::custom(format!("a whole number from 1 to {MAX} is right"))
+        })?;
         u32::try_from(value)
             .ok()
             .filter(|value| (1..=MAX).contains(value))
@@ -272,7 +274,12 @@ impl<'de> Deserialize<'de> for Rate {
             Number(f64),
             Text(String),
         }
-        let text = match Written::deserialize(deserializer)? {
+        let written = Written::deserialize(deserializer).map_err(|_| {
+            serde::de::Error::custom(
+                "no rate: operations a second from 0.1 to 1000000, or \"max\", is right",
+            )
+        })?;
+        let text = match written {
             Written::Whole(number) => number.to_string(),
             Written::Number(number) => number.to_string(),
             Written::Text(text) => text,
@@ -335,6 +342,9 @@ impl Suite {
         origin: &str,
         target: Option<TargetKind>,
     ) -> Result<Self, SuiteError> {
+        if let Some(error) = SuiteError::of_shape(text, origin) {
+            return Err(error);
+        }
         let mut suite: Self = toml::from_str(text).map_err(|error| {
             // A fault whose parts do not fit each other is blamed as a whole; which key it is, the fault says itself.
             match fault::first_misfit(text) {
@@ -608,6 +618,22 @@ mod tests {
             (
                 "[run]\nrate = 0\n",
                 "my.toml, line 2: `rate = 0`: 0 is no rate: operations a second from 0.1 to 1000000, or \"max\", is right",
+            ),
+            (
+                "[run]\nrate = true\n",
+                "my.toml, line 2: `rate = true`: no rate: operations a second from 0.1 to 1000000, or \"max\", is right",
+            ),
+            (
+                "[run]\nworkers = 2.5\n",
+                "my.toml, line 2: `workers = 2.5`: a whole number from 1 to 64 is right",
+            ),
+            (
+                "run = [\"1s\", 5, 10, 200]\n",
+                "my.toml, line 1: `run = [\"1s\", 5, 10, 200]`: run is a table: [run], and a key a line under it, is right",
+            ),
+            (
+                "[run]\ntime_limit = 20\n",
+                "my.toml, line 2: `time_limit = 20`: a duration in quotes, like \"250ms\", \"2s\" or \"5m\", is right",
             ),
             (
                 "[run]\nworkers = 65\n",

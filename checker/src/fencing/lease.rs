@@ -179,7 +179,8 @@ impl Lock {
         let until = hold
             .lease
             .map(|lease| renewal.invoked.time.saturating_add(lease));
-        hold.until = until.max(hold.until);
+        // The last one counts, also where it asked for less than was left.
+        hold.until = until.or(hold.until);
     }
 
     fn grant(&mut self, case: &Case<'_>, holders: &Holders, op: usize, found: &mut Vec<GivenAway>) {
@@ -343,11 +344,19 @@ pub(crate) fn are_one_owner(
 }
 
 /// A fault on the lock service itself, or on a clock; one on a worker's link to it is none.
+///
+/// What a recording of another system calls its nodes is not known, so every node may be the lock service's but those
+/// that are surely none: workers and their links (`w2`, `w2-lock`) and the resource.
 fn on_lock_service(window: &FaultWindow) -> bool {
     let begin = &window.begin;
+    let elsewhere = |node: &str| {
+        let of_a_worker = node.strip_prefix('w').is_some_and(|rest| {
+            let number = rest.split('-').next().unwrap_or_default();
+            !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+        });
+        of_a_worker || node == "resource"
+    };
     begin.fault.contains("clock")
-        || begin
-            .on
-            .iter()
-            .any(|node| node.contains("lock") && !node.ends_with("-lock"))
+        || begin.on.is_empty()
+        || !begin.on.iter().all(|node| elsewhere(node))
 }

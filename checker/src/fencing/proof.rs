@@ -333,6 +333,8 @@ fn proof_of(case: &Case<'_>, op: usize, mark: &Mark) -> Option<Proof> {
     if case.is_refusal(operation) {
         return match operation.high_water {
             Some(reported) => proof(reported, By::Report),
+            // The mark of a key that was never written is reason enough.
+            None if token < Token::from(0_u64) => None,
             None => {
                 let above = (std::ops::Bound::Excluded(token), std::ops::Bound::Unbounded);
                 let (&least, &presented) = mark.presented.range(above).next()?;

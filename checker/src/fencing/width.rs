@@ -50,7 +50,8 @@ pub(crate) fn wraps_after(previous: Token, next: Token, most: i128) -> Option<Wi
 /// The width at which `token` becomes `shown`, another number.
 pub(crate) fn distorts(token: Token, shown: Token) -> Option<Width> {
     let (token, shown) = (token.value(), shown.value());
-    if token == shown {
+    // A mark of 0 is that of a key that was never written, and no sign of anything.
+    if token == shown || shown == 0 {
         return None;
     }
     // The widest comes first: what is 5 modulo 2^32 is 5 modulo 2^15 as well.

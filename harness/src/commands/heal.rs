@@ -111,6 +111,12 @@ fn heal_run(orphan: Orphan) -> Result<Vec<String>, HarnessError> {
             "run {run}: fault {id} ({kind} on {on}) ended with its nodes"
         ));
     }
+    left.extend(orphan.damaged.iter().map(|line| {
+        format!(
+            "what line {line} of the journal of run {run} said: it is damaged, and the journal stays in {}",
+            orphan.place().display()
+        )
+    }));
     if left.is_empty()
         && let Err(error) = orphan.remove()
     {

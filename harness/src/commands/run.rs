@@ -191,6 +191,12 @@ fn suite(name: &str, target: Option<TargetKind>) -> Result<Suite, HarnessError> 
         path: path.to_owned(),
         source,
     };
+    // A pipe would be waited for.
+    if !std::fs::metadata(path).map_err(input)?.is_file() {
+        return Err(HarnessError::Usage(format!(
+            "{name}: no regular file: a TOML file is right"
+        )));
+    }
     let mut text = String::new();
     let file = std::fs::File::open(path).map_err(input)?;
     file.take(LARGEST_SUITE + 1)

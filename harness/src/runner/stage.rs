@@ -268,7 +268,7 @@ impl Stage {
                 tokio::select! {
                     unread = &mut reads => break unread,
                     () = interrupts.reach(2) => {
-                        record.troubles.push("the final reads were cut short by a second signal".to_owned());
+                        record.ended_early = Some("by a second signal; the final reads were cut short".to_owned());
                         break Vec::new();
                     }
                     died = watched.unplanned_death(&mut self.dead) => record.troubles.push(died),

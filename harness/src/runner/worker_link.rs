@@ -12,8 +12,9 @@ use tokio::sync::mpsc;
 use super::recorder::Recorder;
 use crate::error::HarnessError;
 
-/// A longer line from a worker is an error, not a reason to fill the memory.
-const LINE_LIMIT: u64 = 1 << 20;
+/// A longer line from a worker is an error, not a reason to fill the memory. Half of what a line of the history may hold,
+/// so that what was answered can always be recorded and read again.
+const LINE_LIMIT: u64 = 1 << 19;
 
 /// More lines in a row that say nothing are a flood.
 const BLANK_LIMIT: u32 = 1_000;

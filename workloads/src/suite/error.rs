@@ -15,6 +15,11 @@ pub struct SuiteError {
     pub message: String,
 }
 
+/// The tables of a suite.
+const TABLES: [&str; 7] = [
+    "run", "target", "lock", "resource", "worker", "workload", "expect",
+];
+
 /// Values that are fine by themselves and do not go together: the fields to blame, and what would be right.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{}: {message}", fields[0])]
@@ -75,6 +80,21 @@ impl SuiteError {
             .collect::<Vec<_>>()
             .join("; ");
         Self::at(error.span().map(|span| span.start), reason, text, origin)
+    }
+
+    /// A table that is written as something else: a list of values would be taken for its keys in order.
+    pub(super) fn of_shape(text: &str, origin: &str) -> Option<Self> {
+        let document = DeTable::parse(text).ok()?;
+        let tables: &DeTable<'_> = document.get_ref();
+        TABLES.iter().find_map(|table| {
+            let (key, value): (&Spanned<_>, &Spanned<DeValue<'_>>) =
+                tables.get_key_value(*table)?;
+            let reason =
+                format!("{table} is a table: [{table}], and a key a line under it, is right");
+            let start = Some(key.span().start);
+            let misshapen = value.get_ref().as_table().is_none();
+            misshapen.then(|| Self::at(start, reason, text, origin))
+        })
     }
 
     pub(super) fn of_misfit(misfit: &Misfit, text: &str, origin: &str) -> Self {

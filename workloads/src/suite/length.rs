@@ -124,7 +124,12 @@ impl<'de> Deserialize<'de> for Length {
 fn parsed<'de, T: FromStr<Err = String>, D: serde::Deserializer<'de>>(
     deserializer: D,
 ) -> Result<T, D::Error> {
-    String::deserialize(deserializer)?
+    String::deserialize(deserializer)
+        .map_err(|_| {
+            serde::de::Error::custom(
+                "a duration in quotes, like \"250ms\", \"2s\" or \"5m\", is right",
+            )
+        })?
         .parse()
         .map_err(serde::de::Error::custom)
 }
