@@ -21,6 +21,7 @@ use std::collections::BTreeMap;
 use hashbrown::HashMap;
 
 use super::case::Case;
+use super::kinds::Kind;
 use super::shown::Shown;
 use super::story::{self, Scene};
 use super::{Draft, LOST_ACKED_WRITE, NON_ATOMIC_CHECK, NOT_LINEARIZABLE, Place};
@@ -64,8 +65,7 @@ const NONE: u32 = u32::MAX;
 /// One finding for each log and rule. Linear in what was read.
 pub(crate) fn lists(case: &Case<'_>) -> Lists {
     let mut lists = Lists::default();
-    let appends = |op: &crate::history::Operation| op.function == Function::Append;
-    if !case.history.operations.iter().any(appends) {
+    if !case.has(Kind::APPEND) {
         return lists;
     }
     let mut logs = logs(case);

@@ -9,7 +9,8 @@ use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 
 use super::by_name::ByName;
-use super::moments::Moments;
+use super::kinds::Kind;
+use super::moments::{Moment, Moments};
 use crate::history::{Datum, Function, History, MarkScope, Name, Operation, Outcome, Token};
 
 /// What shares one high water: a lock or a key, each with the path by which it is written (`None` is `primary`).
@@ -103,6 +104,8 @@ pub(crate) struct Case<'a> {
     /// Every invocation and every return, by index. An unknown outcome never returns.
     pub moments: Moments,
     pub mark_scope: MarkScope,
+    /// What each operation is.
+    pub kinds: Vec<Kind>,
     /// Where each operation takes place.
     pub spots: Vec<Spot>,
     /// How many scopes and objects there are.
@@ -129,6 +132,7 @@ impl<'a> Case<'a> {
             history,
             moments: Moments::default(),
             mark_scope: header.map(|header| header.mark_scope).unwrap_or_default(),
+            kinds: Vec::new(),
             spots: Vec::new(),
             scopes: 0,
             objects: 0,
@@ -183,6 +187,8 @@ impl<'a> Case<'a> {
         let mut scopes: HashMap<Scope, u32> = HashMap::new();
         // Keys on the primary path are looked up in a table.
         let mut plain = vec![NONE; self.history.names.count() + 1];
+        self.kinds.reserve_exact(self.history.operations.len());
+        self.spots.reserve_exact(self.history.operations.len());
         for operation in &self.history.operations {
             let path = self.path(operation);
             let mut object = NONE;
@@ -196,6 +202,8 @@ impl<'a> Case<'a> {
                     plain[operation.key.map_or(0, |key| key.position() + 1)] = object;
                 }
             }
+            let is_refusal = self.is_refusal(operation);
+            self.kinds.push(Kind::of(operation, is_refusal));
             let lock = self.lock(operation);
             let scope = if self.mark_scope == MarkScope::Key {
                 object
@@ -275,6 +283,24 @@ impl<'a> Case<'a> {
         {
             self.grants.entry((lock, token)).or_default().push(op);
         }
+    }
+
+    /// The moments of operations that are any of these, in order.
+    pub fn walk(&self, kinds: Kind) -> impl Iterator<Item = Moment> {
+        let moments = self.moments.iter();
+        moments.filter(move |moment| self.kinds[moment.op].is(kinds))
+    }
+
+    /// The operations that are any of these, with their positions.
+    pub fn of(&self, kinds: Kind) -> impl Iterator<Item = (usize, &'a Operation)> {
+        let all = self.kinds.iter().enumerate();
+        let these = all.filter(move |(_, kind)| kind.is(kinds));
+        these.map(|(op, _)| (op, self.operation(op)))
+    }
+
+    /// There is an operation that is any of these.
+    pub fn has(&self, kinds: Kind) -> bool {
+        self.kinds.iter().any(|kind| kind.is(kinds))
     }
 
     pub fn operation(&self, op: usize) -> &'a Operation {
@@ -388,7 +414,7 @@ impl<'a> Case<'a> {
     /// The one write whose value this read returned; `None` where that value was written twice or never. What is
     /// written after the read's answer does not count. Of a list it is the append with the greatest token.
     pub fn write_seen_by(&self, read: usize) -> Option<usize> {
-        let reads = self.operation(read).function == Function::Read;
+        let reads = self.kinds[read].is(Kind::READ);
         (reads && self.seen[read] != NONE).then(|| self.seen[read] as usize)
     }
 
@@ -410,7 +436,7 @@ impl<'a> Case<'a> {
 
     /// The first read, by its invocation, that returned this write's value.
     pub fn first_read_of(&self, write: usize) -> Option<usize> {
-        let writes = self.operation(write).function != Function::Read;
+        let writes = !self.kinds[write].is(Kind::READ);
         (writes && self.seen[write] != NONE).then(|| self.seen[write] as usize)
     }
 }

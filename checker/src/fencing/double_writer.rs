@@ -9,6 +9,7 @@ use hashbrown::HashMap;
 
 use super::case::Case;
 use super::identity::Holders;
+use super::kinds::Kind;
 use super::story::{self, MOST, Scene};
 use super::{DOUBLE_WRITER_IN_EPOCH, DUPLICATE_TOKEN, Draft, WRITE_WITHOUT_GRANT};
 use crate::history::{Name, Token};
@@ -21,20 +22,34 @@ pub(crate) fn double_writers(
     duplicated: &BTreeSet<(Name, Token)>,
     unfounded: &BTreeSet<(Name, Token)>,
 ) -> Vec<Draft> {
-    let mut epochs: HashMap<(Name, Token), Vec<usize>> = HashMap::new();
-    for (op, operation) in case.history.operations.iter().enumerate() {
+    let mut epochs: Vec<(Name, Vec<usize>)> = Vec::new();
+    let mut places: HashMap<(Name, Token), usize> = HashMap::new();
+    // Most writes under a lock go on with the token of the one before.
+    let mut last: Vec<Option<(Token, usize)>> = vec![None; case.history.names.count()];
+    for (op, operation) in case.of(Kind::WRITE) {
         let (Some(lock), Some(token)) = (case.lock(operation), operation.token) else {
             continue;
         };
         let named = case.is_acquired(lock) || !operation.is_unnamed(&case.history.names);
         if named && case.is_accepted(op) {
-            epochs.entry((lock, token)).or_default().push(op);
+            let known = last[lock.position()].filter(|&(before, _)| before == token);
+            let place = known.map_or_else(
+                || {
+                    *places.entry((lock, token)).or_insert_with(|| {
+                        epochs.push((lock, Vec::new()));
+                        epochs.len() - 1
+                    })
+                },
+                |(_, place)| place,
+            );
+            last[lock.position()] = Some((token, place));
+            epochs[place].1.push(op);
         }
     }
     let mut locks: BTreeMap<Name, (u64, usize, usize)> = BTreeMap::new();
     let mut pairs: Vec<(Name, usize, usize)> = epochs
         .iter()
-        .filter_map(|(&(lock, _), writes)| {
+        .filter_map(|&(lock, ref writes)| {
             holders
                 .first_pair(case, lock, writes)
                 .filter(|&(first, second, _)| {

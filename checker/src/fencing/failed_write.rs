@@ -17,10 +17,10 @@ use std::collections::BTreeMap;
 use hashbrown::HashSet;
 
 use super::case::Case;
-use super::lost_write::makes_unknown;
+use super::kinds::Kind;
 use super::story::{self, Scene};
 use super::{Draft, FAILED_WRITE_APPLIED, Place};
-use crate::history::{Function, Name, Outcome};
+use crate::history::{Function, Name};
 
 /// One finding a key; and the writes that were applied so. `in_lists` are failed appends that a list shows, each with
 /// the read. O(n).
@@ -31,19 +31,16 @@ pub(crate) fn applied_failures(
     let mut unknown = vec![u64::MAX; case.history.names.count() + 1];
     let place = |key: Option<Name>| key.map_or(0, |key| key.position() + 1);
     let mut pairs: Vec<(usize, usize)> = in_lists.to_vec();
-    for (op, operation) in case.history.operations.iter().enumerate() {
-        if makes_unknown(operation) {
-            let first = &mut unknown[place(operation.key)];
-            *first = operation.invoked.index.min(*first);
-        }
-        if operation.function != Function::Read {
-            continue;
-        }
+    for (_, operation) in case.of(Kind::UNSPELT) {
+        let first = &mut unknown[place(operation.key)];
+        *first = operation.invoked.index.min(*first);
+    }
+    for (op, _) in case.of(Kind::READ) {
         let Some(write) = case.write_seen_by(op) else {
             continue;
         };
-        let failed = case.operation(write);
-        if failed.outcome == Outcome::Failed && failed.function == Function::Write {
+        let kind = case.kinds[write];
+        if kind.is(Kind::FAILED) && kind.is(Kind::PLAIN) {
             pairs.push((write, op));
         }
     }

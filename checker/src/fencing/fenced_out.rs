@@ -24,6 +24,7 @@ use std::collections::BTreeMap;
 use hashbrown::HashMap;
 
 use super::case::Case;
+use super::kinds::Kind;
 use super::raises::Raised;
 use super::story::{self, MOST, Scene};
 use super::{Draft, FENCED_OUT, Place, TOKEN_OVERFLOW, TOKEN_REGRESSION};
@@ -78,7 +79,7 @@ impl Presented {
 /// One finding a key, and one a lock whose tokens are used up. O(n log n).
 pub(crate) fn fenced_out(case: &Case<'_>, raised: &HashMap<Option<Name>, Raised>) -> Vec<Draft> {
     let mut drafts = exhausted(case);
-    if case.history.operations.iter().any(|op| case.is_refusal(op)) {
+    if case.has(Kind::REFUSAL) {
         drafts.extend(shut_out(case, raised));
     }
     drafts
@@ -88,7 +89,7 @@ fn shut_out(case: &Case<'_>, raised: &HashMap<Option<Name>, Raised>) -> Vec<Draf
     let mut issued = vec![Issued::default(); case.history.names.count()];
     let mut presented = vec![Presented::default(); case.scopes];
     let mut rows: Vec<Vec<Shut>> = vec![Vec::new(); case.objects];
-    for moment in &case.moments {
+    for moment in case.walk(Kind::ACQUIRE.or(Kind::WRITE)) {
         let op = moment.op;
         let operation = case.operation(op);
         let spot = case.spots[op];
@@ -230,7 +231,7 @@ fn exhausted(case: &Case<'_>) -> Vec<Draft> {
         return Vec::new();
     };
     let mut locks: BTreeMap<Name, Vec<usize>> = BTreeMap::new();
-    for (op, operation) in case.history.operations.iter().enumerate() {
+    for (op, operation) in case.of(Kind::ACQUIRE) {
         let (Function::Acquire, Some(lock)) = (operation.function, operation.lock) else {
             continue;
         };

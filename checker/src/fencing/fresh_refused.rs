@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 use hashbrown::HashSet;
 
 use super::case::Case;
+use super::kinds::Kind;
 use super::resource::taken;
 use super::story::{self, Scene};
 use super::{Draft, FAILED_WRITE_APPLIED, FRESH_WRITE_REFUSED, Place};
@@ -79,7 +80,7 @@ pub(crate) fn fresh_refusals(
     applied: &HashSet<usize>,
     interference: &HashSet<usize>,
 ) -> Vec<Draft> {
-    if !case.history.operations.iter().any(|op| case.is_refusal(op)) {
+    if !case.has(Kind::REFUSAL) {
         return Vec::new();
     }
     let mut keys: BTreeMap<Place, (u64, Refused)> = BTreeMap::new();
@@ -102,7 +103,10 @@ fn refusals(case: &Case<'_>) -> Vec<Refused> {
     let mut granted = vec![Granted::default(); case.history.names.count()];
     let mut any = Granted::default();
     let mut found = Vec::new();
-    for moment in &case.moments {
+    for moment in case.walk(Kind::ACQUIRE.or(Kind::RENEW).or(Kind::WRITE).or(Kind::READ)) {
+        if case.kinds[moment.op].is(Kind::READ) && !moment.returns {
+            continue;
+        }
         let op = moment.op;
         let operation = case.operation(op);
         let scope = case.spots[op].scope as usize;

@@ -11,6 +11,7 @@ use hashbrown::HashMap;
 
 use super::case::Case;
 use super::identity::Holders;
+use super::kinds::Kind;
 use super::story::{self, Scene};
 use super::{Draft, WRITE_WITHOUT_GRANT};
 use crate::history::{Function, Name, Operation, Outcome, Token};
@@ -50,15 +51,22 @@ pub(crate) fn ungranted_writes(
     let grants = Grants::of(case);
     // By lock, holder and token, in a fixed order: the writes that no known grant covers.
     let mut orphans: BTreeMap<(Name, Holder), BTreeMap<Token, Vec<usize>>> = BTreeMap::new();
-    for (op, operation) in case.history.operations.iter().enumerate() {
+    // Most writes under a lock are the same holder's as the one before; what was told once was told.
+    let mut covered: Vec<Option<(Holder, Token)>> = vec![None; case.history.names.count()];
+    for (op, operation) in case.of(Kind::WRITE) {
         let (Some(lock), Some(token)) = (case.lock(operation), operation.token) else {
             continue;
         };
-        if case.is_acquired(lock)
-            && Case::is_fenced_write(operation)
-            && !grants.cover(lock, operation, token)
-            && !holders.may_go_on(operation.process)
-        {
+        let this = Some(((operation.client, operation.session), token));
+        if covered[lock.position()] == this {
+            continue;
+        }
+        if !Case::is_fenced_write(operation) || !case.is_acquired(lock) {
+            continue;
+        }
+        if grants.cover(lock, operation, token) {
+            covered[lock.position()] = this;
+        } else if !holders.may_go_on(operation.process) {
             orphans
                 .entry((lock, (operation.client, operation.session)))
                 .or_default()
@@ -90,7 +98,7 @@ impl Grants {
     fn of(case: &Case<'_>) -> Self {
         let mut grants = Self::default();
         let mut highest: HashMap<Name, Token> = HashMap::new();
-        for moment in &case.moments {
+        for moment in case.walk(Kind::ACQUIRE.or(Kind::RENEW)) {
             let operation = case.operation(moment.op);
             let Some(lock) = operation.lock else { continue };
             match (operation.function, operation.outcome) {

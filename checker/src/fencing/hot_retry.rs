@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use hashbrown::HashMap;
 
 use super::case::Case;
+use super::kinds::Kind;
 use super::story::{self, Scene};
 use super::{Draft, HOT_RETRY};
 use crate::history::{Name, Operation, Token};
@@ -37,11 +38,8 @@ pub(crate) fn hot_retries(case: &Case<'_>) -> Vec<Draft> {
     let mut links: HashMap<usize, Link> = HashMap::new();
     let mut lengths: HashMap<usize, usize> = HashMap::new();
     let mut hot: BTreeMap<Option<Name>, (u64, usize)> = BTreeMap::new();
-    for moment in &case.moments {
+    for moment in case.walk(Kind::REFUSAL) {
         let operation = case.operation(moment.op);
-        if !case.is_refusal(operation) {
-            continue;
-        }
         let holding = (operation.client, case.lock(operation), operation.token);
         if moment.returns {
             last.insert(holding, moment.op);

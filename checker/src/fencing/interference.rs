@@ -22,9 +22,10 @@ use std::collections::BTreeMap;
 use hashbrown::{HashMap, HashSet};
 
 use super::case::Case;
+use super::kinds::Kind;
 use super::story::{self, Scene};
 use super::{CROSS_KEY_INTERFERENCE, Draft, Place};
-use crate::history::{Function, Name, Operation, Outcome, Token};
+use crate::history::{Function, Name, Outcome, Token};
 
 /// How many refusals make it a row.
 const ENOUGH: usize = 2;
@@ -144,7 +145,7 @@ pub(crate) fn shared_slots(case: &Case<'_>) -> Vec<Draft> {
         return Vec::new();
     };
     let mut locks: BTreeMap<Name, Shut> = BTreeMap::new();
-    for (op, operation) in case.history.operations.iter().enumerate() {
+    for (op, operation) in case.of(Kind::ACQUIRE) {
         let (Function::Acquire, Some(lock)) = (operation.function, operation.lock) else {
             continue;
         };
@@ -178,12 +179,9 @@ pub(crate) fn shared_slots(case: &Case<'_>) -> Vec<Draft> {
 
 /// Releases answered `ok`, by when they were sent.
 fn releases(case: &Case<'_>) -> Vec<usize> {
-    let released = |operation: &Operation| {
-        operation.function == Function::Release && operation.outcome == Outcome::Ok
-    };
-    let operations = case.history.operations.iter().enumerate();
-    operations
-        .filter(|(_, operation)| released(operation))
+    let releases = case.of(Kind::RELEASE);
+    releases
+        .filter(|(_, release)| release.outcome == Outcome::Ok)
         .map(|(op, _)| op)
         .collect()
 }

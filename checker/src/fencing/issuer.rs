@@ -8,6 +8,7 @@ use hashbrown::{HashMap, HashSet};
 
 use super::case::Case;
 use super::identity::Holders;
+use super::kinds::Kind;
 use super::story::{self, MOST, Scene};
 use super::{DUPLICATE_TOKEN, Draft, TOKEN_OVERFLOW, TOKEN_REGRESSION};
 use crate::finding::Severity;
@@ -26,7 +27,7 @@ pub(crate) fn regressions(case: &Case<'_>) -> Vec<Regression> {
     let mut highest: HashMap<Name, usize> = HashMap::new();
     let mut known_when_asked: HashMap<usize, usize> = HashMap::new();
     let mut regressions = Vec::new();
-    for moment in &case.moments {
+    for moment in case.walk(Kind::ACQUIRE.or(Kind::RENEW)) {
         let operation = case.operation(moment.op);
         // A renewal tells that its token had been granted.
         let renews = operation.function == Function::Renew && operation.outcome == Outcome::Ok;
@@ -98,7 +99,7 @@ fn refused_holders(
         );
     }
     let mut refused: HashMap<Name, Vec<(usize, usize)>> = HashMap::new();
-    for (op, operation) in case.history.operations.iter().enumerate() {
+    for (op, operation) in case.of(Kind::REFUSAL) {
         let Some(lock) = case.lock(operation).filter(|_| case.is_refusal(operation)) else {
             continue;
         };
@@ -251,7 +252,7 @@ fn issues(case: &Case<'_>) -> HashMap<(Name, Token), Issue> {
     let mut issues: HashMap<(Name, Token), Issue> = HashMap::new();
     // An acquire without a certain answer may have been one more hold of any token of its client.
     let mut uncertain: HashSet<(Name, Name)> = HashSet::new();
-    for moment in &case.moments {
+    for moment in case.walk(Kind::ACQUIRE.or(Kind::RELEASE)) {
         let operation = case.operation(moment.op);
         let Some(lock) = operation.lock else { continue };
         match (operation.function, operation.outcome, operation.token) {

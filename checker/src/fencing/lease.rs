@@ -30,6 +30,7 @@ use hashbrown::HashMap;
 
 use super::case::Case;
 use super::identity::Holders;
+use super::kinds::Kind;
 use super::story;
 use crate::history::{FaultWindow, Function, Name, Operation, Outcome, Token};
 
@@ -87,13 +88,17 @@ pub(crate) fn given_away(case: &Case<'_>, holders: &Holders) -> Vec<GivenAway> {
     let mut locks = locks(case);
     let mut found = Vec::new();
     let mut likely: Vec<(usize, GivenAway, u64)> = Vec::new();
-    for moment in &case.moments {
+    let at_locks = Kind::ACQUIRE.or(Kind::RENEW).or(Kind::RELEASE);
+    for moment in case.walk(at_locks.or(Kind::WRITE)) {
         let op = moment.op;
-        let operation = case.operation(op);
         let Some(place) = case.lock_place(op) else {
             continue;
         };
         let lock = &mut locks[place];
+        if case.kinds[op].is(Kind::WRITE) && (moment.returns || lock.passed.is_empty()) {
+            continue;
+        }
+        let operation = case.operation(op);
         let answered = operation.outcome == Outcome::Ok;
         match operation.function {
             Function::Release if !moment.returns => {
@@ -118,11 +123,7 @@ pub(crate) fn given_away(case: &Case<'_>, holders: &Holders) -> Vec<GivenAway> {
             Function::Acquire if moment.returns && Case::is_grant(operation) => {
                 lock.grant(case, holders, op, &mut found);
             }
-            Function::Write | Function::Append | Function::Cas
-                if !moment.returns && !lock.passed.is_empty() =>
-            {
-                lock.show(case, op, &mut found);
-            }
+            Function::Write | Function::Append | Function::Cas => lock.show(case, op, &mut found),
             _ => {}
         }
     }

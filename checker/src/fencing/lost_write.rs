@@ -19,6 +19,7 @@
 use std::collections::BTreeMap;
 
 use super::case::Case;
+use super::kinds::Kind;
 use super::shown::Shown;
 use super::story::{self, Scene};
 use super::{Draft, LOST_ACKED_WRITE, Place};
@@ -67,11 +68,11 @@ fn missing(case: &Case<'_>, shown: &Shown) -> Vec<Missing> {
     };
     for moment in &case.moments {
         let op = moment.op;
-        let operation = case.operation(op);
+        let kind = case.kinds[op];
         let object = case.spots[op].object as usize;
-        match operation.function {
-            Function::Read if !moment.returns => when_sent[op] = last_done[object],
-            Function::Read if operation.outcome == Outcome::Ok => {
+        match moment.returns {
+            false if kind.is(Kind::READ) => when_sent[op] = last_done[object],
+            true if kind.is(Kind::READ) && kind.is(Kind::OK) => {
                 let seen = case.write_seen_by(op);
                 if let Some(write) = seen {
                     note(&mut last_done, write, op);
@@ -80,7 +81,11 @@ fn missing(case: &Case<'_>, shown: &Shown) -> Vec<Missing> {
                     continue;
                 }
                 let lost = when_sent[op] as usize;
-                let older = match (operation.value, seen) {
+                // Nearly every read finds what was done last.
+                if seen == Some(lost) {
+                    continue;
+                }
+                let older = match (case.operation(op).value, seen) {
                     (Some(Datum::NULL), _) => None,
                     (_, Some(write)) if is_older(case, shown, write, lost, object) => Some(write),
                     _ => continue,
@@ -88,8 +93,8 @@ fn missing(case: &Case<'_>, shown: &Shown) -> Vec<Missing> {
                 let read = op;
                 found.push(Missing { read, lost, older });
             }
-            Function::Write if moment.returns => note(&mut last_done, op, op),
-            _ if !moment.returns && makes_unknown(operation) => unknown[object] = true,
+            true if kind.is(Kind::PLAIN) => note(&mut last_done, op, op),
+            false if kind.is(Kind::UNSPELT) => unknown[object] = true,
             _ => {}
         }
     }

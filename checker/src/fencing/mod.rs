@@ -6,7 +6,7 @@
 //! | file | what it promises |
 //! |---|---|
 //! | `case.rs` | the words of the rules: accepted, refused, which lock, which write a read saw |
-//! | `moments.rs` | invocations and returns in order |
+//! | `moments.rs`, `kinds.rs` | invocations and returns in order; which of them concern a rule |
 //! | `by_name.rs`, `value_places.rs` | what is kept for each name, and for each value of a key |
 //! | `proof.rs` | proofs of a high water, and what one pass over them shows |
 //! | `shown.rs` | when the file first shows that a write has taken effect |
@@ -47,6 +47,7 @@ mod hot_retry;
 mod identity;
 mod interference;
 mod issuer;
+mod kinds;
 mod lease;
 mod linearizable;
 mod lost_write;

@@ -19,7 +19,7 @@
 use std::collections::BTreeMap;
 
 use super::case::Case;
-use super::lost_write::makes_unknown;
+use super::kinds::Kind;
 use super::shown::Shown;
 use super::story::{self, Scene};
 use super::{Draft, NON_ATOMIC_CHECK, Place};
@@ -66,20 +66,22 @@ fn slipped(case: &Case<'_>, shown: &Shown) -> Vec<Slipped> {
     };
     for moment in &case.moments {
         let op = moment.op;
-        let operation = case.operation(op);
+        let kind = case.kinds[op];
         let object = case.spots[op].object as usize;
-        match operation.function {
-            Function::Read if !moment.returns => when_sent[op] = highest[object],
-            Function::Read if operation.outcome == Outcome::Ok => {
+        match moment.returns {
+            false if kind.is(Kind::READ) => when_sent[op] = highest[object],
+            true if kind.is(Kind::READ) && kind.is(Kind::OK) => {
                 let Some(lower) = case.write_seen_by(op) else {
                     continue;
                 };
                 note(&mut highest, lower, op);
-                let write = case.operation(lower);
-                if when_sent[op] == NONE || unknown[object] || write.outcome == Outcome::Failed {
+                let higher = when_sent[op] as usize;
+                // Nearly every read finds the highest.
+                let is_highest = when_sent[op] == NONE || lower == higher;
+                if is_highest || unknown[object] || case.kinds[lower].is(Kind::FAILED) {
                     continue;
                 }
-                let higher = when_sent[op] as usize;
+                let write = case.operation(lower);
                 let slips = write.function == Function::Write
                     && case.spots[lower].object as usize == object
                     && write.token.is_some()
@@ -95,8 +97,8 @@ fn slipped(case: &Case<'_>, shown: &Shown) -> Vec<Slipped> {
                     });
                 }
             }
-            Function::Write if moment.returns => note(&mut highest, op, op),
-            _ if !moment.returns && makes_unknown(operation) => unknown[object] = true,
+            true if kind.is(Kind::PLAIN) => note(&mut highest, op, op),
+            false if kind.is(Kind::UNSPELT) => unknown[object] = true,
             _ => {}
         }
     }

@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 
 use super::case::Case;
 use super::issuer::Regression;
+use super::kinds::Kind;
 use super::story::{self, Scene};
 use super::width::{self, Width};
 use super::{Draft, Place, TOKEN_OVERFLOW};
@@ -94,7 +95,7 @@ fn at_the_issuer(case: &Case<'_>, pairs: &[Pair]) -> Vec<Draft> {
 fn acquires_before(case: &Case<'_>) -> Vec<u32> {
     let mut so_far = vec![0_u32; case.history.names.count()];
     let mut before = vec![0; case.history.operations.len()];
-    for (op, operation) in case.history.operations.iter().enumerate() {
+    for (op, operation) in case.of(Kind::ACQUIRE) {
         if let (Function::Acquire, Some(lock)) = (operation.function, case.lock_place(op)) {
             before[op] = so_far[lock];
             so_far[lock] += 1;
@@ -142,7 +143,7 @@ fn exhausted(case: &Case<'_>) -> Vec<Draft> {
         return Vec::new();
     };
     let mut locks: BTreeMap<Name, (u64, usize)> = BTreeMap::new();
-    for (op, operation) in case.history.operations.iter().enumerate() {
+    for (op, operation) in case.of(Kind::ACQUIRE) {
         let exhausted = operation.function == Function::Acquire
             && operation.outcome == Outcome::Failed
             && operation.error == Some(error);

@@ -9,6 +9,7 @@
 use hashbrown::HashMap;
 
 use super::case::Case;
+use super::kinds::Kind;
 use crate::history::{Function, Name, Outcome, Token};
 use crate::verdict::Overlap;
 
@@ -26,8 +27,14 @@ pub(crate) fn overlaps(case: &Case<'_>) -> Overlap {
     let mut beliefs: Vec<Belief> = Vec::new();
     // What each client believes of each lock now.
     let mut current: HashMap<(usize, Name), (Token, usize)> = HashMap::new();
-    for moment in &case.moments {
+    let told = Kind::ACQUIRE.or(Kind::RENEW).or(Kind::RELEASE);
+    for moment in case.walk(told.or(Kind::WRITE).or(Kind::OTHER)) {
         let op = moment.op;
+        // Most answers say nothing new about belief.
+        let kind = case.kinds[op];
+        if moment.returns && kind.is(Kind::WRITE) && !kind.is(Kind::REFUSAL) {
+            continue;
+        }
         let operation = case.operation(op);
         let (Some(lock), Some(token)) = (case.lock_place(op), operation.token) else {
             continue;
@@ -52,10 +59,9 @@ pub(crate) fn overlaps(case: &Case<'_>) -> Overlap {
             });
             continue;
         }
-        if operation.function == Function::Read || operation.function == Function::Acquire {
+        if operation.function == Function::Acquire {
             continue;
         }
-        // Most answers say nothing new about belief.
         if moment.returns && operation.outcome == Outcome::Ok {
             continue;
         }

@@ -18,6 +18,7 @@ use hashbrown::{HashMap, HashSet};
 
 use super::case::Case;
 use super::identity::Holders;
+use super::kinds::Kind;
 use super::story::{self, Scene};
 use super::{Draft, PHANTOM_RENEW};
 use crate::history::{Function, Name, Outcome, Token};
@@ -65,8 +66,7 @@ impl Newest {
 
 /// One finding a lock. O(n).
 pub(crate) fn phantom_renewals(case: &Case<'_>, holders: &Holders) -> Vec<Draft> {
-    let renews = |op: &crate::history::Operation| op.function == Function::Renew;
-    if !case.history.operations.iter().any(renews) {
+    if !case.has(Kind::RENEW) {
         return Vec::new();
     }
     let mut locks: BTreeMap<Name, (u64, Phantom)> = BTreeMap::new();
@@ -97,7 +97,7 @@ fn phantoms(case: &Case<'_>, holders: &Holders) -> Vec<Phantom> {
     let mut holdings: HashMap<(Name, Name, Token), Holding> = HashMap::new();
     let mut uncertain: HashSet<(Name, Name)> = HashSet::new();
     let mut found = Vec::new();
-    for moment in &case.moments {
+    for moment in case.walk(Kind::ACQUIRE.or(Kind::RENEW).or(Kind::RELEASE)) {
         let op = moment.op;
         let operation = case.operation(op);
         let (Some(lock), Some(place)) = (operation.lock, case.lock_place(op)) else {

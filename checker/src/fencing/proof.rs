@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use hashbrown::HashMap;
 
 use super::case::Case;
+use super::kinds::Kind;
 use super::width;
 use crate::history::{Function, Outcome, Token};
 
@@ -157,16 +158,14 @@ pub(crate) fn proofs(case: &Case<'_>) -> Proofs {
     let mut when_sent = vec![0_u32; case.history.operations.len()];
     let mut refused: HashMap<(u32, Token), usize> = HashMap::new();
     let mut found = Proofs::default();
-    for moment in &case.moments {
+    for moment in case.walk(Kind::WRITE.or(Kind::READ)) {
         let op = moment.op;
-        let operation = case.operation(op);
-        let writes = matches!(
-            operation.function,
-            Function::Write | Function::Append | Function::Cas
-        );
-        if !writes && operation.function != Function::Read {
+        let writes = case.kinds[op].is(Kind::WRITE);
+        if !writes && !moment.returns {
+            when_sent[op] = known_of_scope[case.spots[op].scope as usize];
             continue;
         }
+        let operation = case.operation(op);
         let spot = case.spots[op];
         let (scope, object) = (spot.scope as usize, spot.object as usize);
         let key = operation.key.map_or(0, |key| key.position() + 1);
@@ -201,9 +200,6 @@ pub(crate) fn proofs(case: &Case<'_>) -> Proofs {
             continue;
         }
         when_sent[op] = known_of_scope[scope];
-        if !writes {
-            continue;
-        }
         let Some(token) = operation.token else {
             let proven = marks[scope].proven;
             if let Some(proof) = proven.filter(|proof| proof.high_water > Token::ZERO)

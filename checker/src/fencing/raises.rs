@@ -25,7 +25,8 @@ use std::collections::BTreeMap;
 
 use hashbrown::{HashMap, HashSet};
 
-use super::case::{Case, Scope};
+use super::case::Case;
+use super::kinds::Kind;
 use crate::history::{Function, Name, Operation, Outcome, Token};
 
 /// What a key shows of marks that were not raised by its writes.
@@ -45,6 +46,8 @@ struct Presented {
     /// The highest of them, and of those that may have been accepted.
     highest: Option<Token>,
     accepted: Option<Token>,
+    /// The last write: its token, whether it may have been accepted, and its lock.
+    last: Option<(Token, bool, Option<Name>)>,
 }
 
 /// What was granted under a lock.
@@ -90,12 +93,23 @@ pub(crate) struct Raises {
 /// Where each reported mark comes from. O(n log n).
 pub(crate) fn raises(case: &Case<'_>) -> Raises {
     let mut sweep = Sweep::default();
-    for moment in &case.moments {
+    sweep.presented.resize_with(case.scopes, Presented::default);
+    let asks = Kind::ACQUIRE.or(Kind::RENEW);
+    for moment in case.walk(asks.or(Kind::WRITE).or(Kind::READ)) {
+        let kind = case.kinds[moment.op];
+        let says_nothing = if moment.returns {
+            kind.is(Kind::WRITE) && !kind.is(Kind::REFUSAL)
+        } else {
+            kind.is(Kind::READ)
+        };
+        if says_nothing {
+            continue;
+        }
         let operation = case.operation(moment.op);
         if moment.returns {
             sweep.answer(case, moment.op, operation);
         } else {
-            sweep.call(case, operation);
+            sweep.call(case, moment.op, operation);
         }
     }
     Raises {
@@ -111,24 +125,31 @@ fn raised_keys(case: &Case<'_>) -> HashMap<Option<Name>, Raised> {
 
 #[derive(Debug, Default)]
 struct Sweep {
-    presented: HashMap<Scope, Presented>,
+    /// For each scope.
+    presented: Vec<Presented>,
     granted: BTreeMap<Name, Granted>,
     raised: HashMap<Option<Name>, Raised>,
     unexplained: Vec<usize>,
 }
 
 impl Sweep {
-    fn call(&mut self, case: &Case<'_>, operation: &Operation) {
+    fn call(&mut self, case: &Case<'_>, op: usize, operation: &Operation) {
         if Case::is_fenced_write(operation) {
             let Some(token) = operation.token else { return };
             let accepted = operation.outcome != Outcome::Failed;
-            let presented = self.presented.entry(case.scope(operation)).or_default();
+            let lock = case.lock(operation);
+            let presented = &mut self.presented[case.spots[op].scope as usize];
+            // Most writes say what the one before has said.
+            let this = Some((token, accepted, lock));
+            if std::mem::replace(&mut presented.last, this) == this {
+                return;
+            }
             *presented.tokens.entry(token).or_insert(false) |= accepted;
             presented.highest = presented.highest.max(Some(token));
             if accepted {
                 presented.accepted = presented.accepted.max(Some(token));
             }
-            if let Some(lock) = case.lock(operation) {
+            if let Some(lock) = lock {
                 self.granted.entry(lock).or_default().see(token);
             }
         }
@@ -151,14 +172,16 @@ impl Sweep {
         let explanation = if case.is_refusal(operation) {
             match (operation.token, operation.high_water) {
                 // A mark that is not above the refused token is wrong whatever raised it, and a sign of nothing.
-                (Some(token), Some(mark)) if mark > token => self.explain(case, operation, mark),
-                (Some(token), None) => self.explain_nameless(case, operation, token),
+                (Some(token), Some(mark)) if mark > token => {
+                    self.explain(case, op, operation, mark)
+                }
+                (Some(token), None) => self.explain_nameless(case, op, operation, token),
                 _ => return,
             }
         } else if let (Function::Read, Outcome::Ok, Some(mark)) =
             (operation.function, operation.outcome, operation.high_water)
         {
-            self.explain(case, operation, mark)
+            self.explain(case, op, operation, mark)
         } else {
             return;
         };
@@ -182,12 +205,21 @@ impl Sweep {
     }
 
     /// Where a mark that was reported by `operation` may come from.
-    fn explain(&mut self, case: &Case<'_>, operation: &Operation, mark: Token) -> Explanation {
+    fn explain(
+        &mut self,
+        case: &Case<'_>,
+        op: usize,
+        operation: &Operation,
+        mark: Token,
+    ) -> Explanation {
         if mark <= Token::ZERO {
             return Explanation::NotAsked;
         }
-        let presented = self.presented.get(&case.scope(operation));
-        let written = presented.and_then(|presented| presented.tokens.get(&mark));
+        let presented = &self.presented[case.spots[op].scope as usize];
+        if matches!(presented.last, Some((token, true, _)) if token == mark) {
+            return Explanation::Write;
+        }
+        let written = presented.tokens.get(&mark);
         if written == Some(&true) {
             return Explanation::Write;
         }
@@ -214,6 +246,7 @@ impl Sweep {
     fn explain_nameless(
         &mut self,
         case: &Case<'_>,
+        op: usize,
         operation: &Operation,
         token: Token,
     ) -> Explanation {
@@ -221,11 +254,11 @@ impl Sweep {
         if token < Token::ZERO {
             return Explanation::NotAsked;
         }
-        let presented = self.presented.get(&case.scope(operation));
-        if presented.is_some_and(|presented| presented.accepted > Some(token)) {
+        let presented = &self.presented[case.spots[op].scope as usize];
+        if presented.accepted > Some(token) {
             return Explanation::Write;
         }
-        let sent = presented.is_some_and(|presented| presented.highest > Some(token));
+        let sent = presented.highest > Some(token);
         let mut locks: Box<dyn Iterator<Item = &Granted>> = match case.lock(operation) {
             Some(lock) => Box::new(self.granted.get(&lock).into_iter()),
             None => Box::new(self.granted.values()),

@@ -15,6 +15,7 @@
 //! unknown since.
 
 use super::case::Case;
+use super::kinds::Kind;
 use super::story::{self, MOST, Scene};
 use super::{Draft, STARVATION};
 use crate::history::{FaultOutcome, Function, Name, Outcome};
@@ -51,9 +52,13 @@ pub(crate) fn starvations(case: &Case<'_>) -> Vec<Draft> {
     if locks.iter().all(|lock| lock.lease == 0) {
         return Vec::new();
     }
-    for moment in &case.moments {
+    let asks = Kind::ACQUIRE.or(Kind::RENEW);
+    for moment in case.walk(asks.or(Kind::WRITE).or(Kind::OTHER)) {
         let op = moment.op;
-        let operation = case.operation(op);
+        let done = moment.returns && case.kinds[op].is(Kind::OK);
+        if !done && !case.kinds[op].is(asks) {
+            continue;
+        }
         let Some(place) = case.lock_place(op) else {
             continue;
         };
@@ -61,6 +66,7 @@ pub(crate) fn starvations(case: &Case<'_>) -> Vec<Draft> {
         if lock.lease == 0 {
             continue;
         }
+        let operation = case.operation(op);
         if operation.function == Function::Acquire && !moment.returns {
             let end = operation
                 .completed
@@ -71,9 +77,6 @@ pub(crate) fn starvations(case: &Case<'_>) -> Vec<Draft> {
         if asks && operation.outcome == Outcome::Unknown {
             lock.unknown += 1;
         }
-        let done = moment.returns
-            && operation.outcome == Outcome::Ok
-            && !matches!(operation.function, Function::Read | Function::Release);
         if done {
             let now = operation.completed.unwrap_or(operation.invoked).time;
             lock.end(case, now);
@@ -100,7 +103,7 @@ fn locks(case: &Case<'_>) -> Vec<Lock> {
             locks[name.position()].lease = lease.saturating_mul(MILLISECOND);
         }
     }
-    for operation in &case.history.operations {
+    for (_, operation) in case.of(Kind::ACQUIRE.or(Kind::RENEW)) {
         let (Function::Acquire | Function::Renew, Some(name)) =
             (operation.function, operation.lock)
         else {

@@ -16,6 +16,7 @@
 use std::collections::BTreeMap;
 
 use super::case::Case;
+use super::kinds::Kind;
 use super::story::{self, Scene};
 use super::{Draft, TIMESTAMP_TOKEN};
 use crate::history::{Name, Operation};
@@ -45,7 +46,7 @@ struct Clock {
 /// One warning a lock. O(n).
 pub(crate) fn timestamps(case: &Case<'_>) -> Vec<Draft> {
     let mut clocks: BTreeMap<Name, Clock> = BTreeMap::new();
-    for moment in case.moments.iter().filter(|moment| moment.returns) {
+    for moment in case.walk(Kind::ACQUIRE).filter(|moment| moment.returns) {
         let operation = case.operation(moment.op);
         if let Some(lock) = operation.lock.filter(|_| Case::is_grant(operation)) {
             clocks.entry(lock).or_default().note(case, moment.op);

@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 use hashbrown::{HashMap, HashSet};
 
 use super::case::Case;
+use super::kinds::Kind;
 use super::story::{self, Scene};
 use super::{Draft, WRITE_AFTER_REFUSAL};
 use crate::history::{Function, Name, Outcome};
@@ -29,7 +30,7 @@ pub(crate) fn writes_after_refusals(case: &Case<'_>, hot: &HashSet<Option<Name>>
     // Whoever has an acquire of unknown outcome may have been granted the same token once more.
     let mut uncertain: HashSet<Name> = HashSet::new();
     let mut locks: BTreeMap<Option<Name>, (u64, usize, usize)> = BTreeMap::new();
-    for moment in &case.moments {
+    for moment in case.walk(Kind::REFUSAL.or(Kind::ACQUIRE)) {
         let operation = case.operation(moment.op);
         if operation.function == Function::Acquire && operation.outcome == Outcome::Unknown {
             uncertain.insert(operation.client);
