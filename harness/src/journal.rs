@@ -387,6 +387,27 @@ mod tests {
     }
 
     #[test]
+    fn a_damaged_line_is_told_and_a_last_one_that_was_cut_short_was_never_meant() {
+        let state = tempfile::tempdir().expect("a folder");
+        drop(Journal::create(state.path(), "r", None).expect("made"));
+        let path = state.path().join("r").join(FILE);
+        let mut text = std::fs::read(&path).expect("read");
+        // The same number, started at another time, so that the harness is gone.
+        let mut first: serde_json::Value = serde_json::from_slice(&text).expect("one line");
+        first["harness"]["start_time"] = 1.into();
+        text = format!(
+            "{first}\nrub\u{fffd}bish\n{{\"entry\":\"undone\",\"id\":7}}\n{{\"entry\":\"und"
+        )
+        .into();
+        std::fs::write(&path, text).expect("written");
+        let Ok(Found::Orphan(orphan)) = find(state.path(), "r") else {
+            panic!("its harness is gone");
+        };
+        assert_eq!(orphan.damaged, [2]);
+        assert_eq!(orphan.entries[1..], [Entry::Undone { id: 7 }]);
+    }
+
+    #[test]
     fn a_lock_that_outlives_its_harness_for_a_moment_is_waited_for() {
         let state = tempfile::tempdir().expect("a folder");
         drop(Journal::create(state.path(), "r", None).expect("made"));
