@@ -80,7 +80,10 @@ fn a_suite_that_cannot_be_used_is_refused_with_its_file_and_line() {
     }
     std::fs::write(&path, [0xff, 0xfe, 0x00]).expect("written");
     refused(&[named], "stream did not contain valid UTF-8");
-    refused(&[folder.path().to_str().expect("UTF-8")], "Is a directory");
+    refused(
+        &[folder.path().to_str().expect("UTF-8")],
+        "no regular file: a TOML file is right",
+    );
 }
 
 #[test]

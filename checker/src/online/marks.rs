@@ -349,6 +349,8 @@ fn proof_of(
     if arrival.is_refusal(op) {
         return match op.high_water {
             Some(reported) => Some((reported, By::Report)),
+            // The mark of a key that was never written is reason enough.
+            None if token < Token::from(0_u64) => None,
             None => Some((mark.least_above(token)?, By::Refusal)),
         };
     }
