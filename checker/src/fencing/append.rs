@@ -23,7 +23,7 @@ use hashbrown::HashMap;
 use super::case::Case;
 use super::kinds::Kind;
 use super::shown::Shown;
-use super::story::{self, Scene};
+use super::story;
 use super::{Draft, LOST_ACKED_WRITE, NON_ATOMIC_CHECK, NOT_LINEARIZABLE, Place};
 use crate::history::{Datum, Function, Outcome};
 
@@ -327,12 +327,7 @@ fn has_twice(places: &[u32]) -> bool {
 }
 
 fn describe(case: &Case<'_>, wrong: Wrong, count: u64, mut witness: Vec<usize>) -> Draft {
-    witness.sort_unstable();
-    witness.dedup();
-    let scenes = witness
-        .iter()
-        .map(|&op| Scene::Happened(case.operation(op)))
-        .collect();
+    let scenes = story::happened(case, &mut witness);
     let (rule, ending) = match wrong {
         Wrong::Fell => (
             NON_ATOMIC_CHECK,

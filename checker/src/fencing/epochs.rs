@@ -149,48 +149,48 @@ impl Cluster {
     }
 }
 
+/// Of clusters sorted by `f`, two with `f(a) < s(b)` and `f(b) < s(a)`, if there are such: `ends` tells `f` and `s`. The
+/// greatest `s` before `s(b)` decides (Gibbons and Korach).
+pub(crate) fn entangled<C>(by_first: &[C], ends: impl Fn(&C) -> [At; 2]) -> Option<(&C, &C)> {
+    let last = |cluster: usize| ends(&by_first[cluster])[1];
+    // For each prefix the two clusters with the greatest `s`, so that one can be left out.
+    let mut greatest: Vec<(usize, Option<usize>)> = Vec::with_capacity(by_first.len());
+    for at in 0..by_first.len() {
+        let next = match greatest.last() {
+            None => (at, None),
+            Some(&(best, _)) if last(at) > last(best) => (at, Some(best)),
+            Some(&(best, second)) if second.is_none_or(|second| last(at) > last(second)) => {
+                (best, Some(at))
+            }
+            Some(&kept) => kept,
+        };
+        greatest.push(next);
+    }
+    by_first.iter().enumerate().find_map(|(at, b)| {
+        let [first, last] = ends(b);
+        let before = by_first.partition_point(|a| ends(a)[0] < last);
+        let &(best, second) = greatest.get(before.checked_sub(1)?)?;
+        let other = if best == at { second } else { Some(best) };
+        let a = &by_first[other?];
+        (first < ends(a)[1]).then_some((a, b))
+    })
+}
+
 impl Epoch {
-    /// No two clusters with `f(a) < s(b)` and `f(b) < s(a)`: sorted by `f`, the greatest `s` before `s(b)` decides.
+    /// No two clusters with `f(a) < s(b)` and `f(b) < s(a)`.
     fn check_within(&self) -> Result<(), Violation> {
         if self.clusters.len() < 2 {
             return Ok(());
         }
         let mut by_first: Vec<&Cluster> = self.clusters.iter().collect();
         by_first.sort_unstable_by_key(|cluster| cluster.first.at);
-        // For each prefix the two clusters with the greatest `s`, so that one can be left out.
-        let mut greatest: Vec<(usize, Option<usize>)> = Vec::with_capacity(by_first.len());
-        for at in 0..by_first.len() {
-            let last = |cluster: usize| by_first[cluster].last.at;
-            let next = match greatest.last() {
-                None => (at, None),
-                Some(&(best, _)) if last(at) > last(best) => (at, Some(best)),
-                Some(&(best, second)) if second.is_none_or(|second| last(at) > last(second)) => {
-                    (best, Some(at))
-                }
-                Some(&kept) => kept,
-            };
-            greatest.push(next);
+        match entangled(&by_first, |cluster| [cluster.first.at, cluster.last.at]) {
+            Some((a, b)) => Err(Violation::between(
+                Kind::WithinEpoch,
+                a.ops().into_iter().chain(b.ops()),
+            )),
+            None => Ok(()),
         }
-        for (at, b) in by_first.iter().enumerate() {
-            let before = by_first.partition_point(|a| a.first.at < b.last.at);
-            let Some(&(best, second)) = before
-                .checked_sub(1)
-                .and_then(|prefix| greatest.get(prefix))
-            else {
-                continue;
-            };
-            let other = if best == at { second } else { Some(best) };
-            if let Some(a) = other
-                .map(|other| by_first[other])
-                .filter(|a| b.first.at < a.last.at)
-            {
-                return Err(Violation::between(
-                    Kind::WithinEpoch,
-                    a.ops().into_iter().chain(b.ops()),
-                ));
-            }
-        }
-        Ok(())
     }
 
     /// The least of `f` in this epoch, refusals included, and who has it.

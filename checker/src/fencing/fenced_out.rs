@@ -199,8 +199,6 @@ fn describe(case: &Case<'_>, count: u64, distinct: &[Shut], presented: &Presente
             && case.operation(write).outcome != Outcome::Failed
     });
     witness.extend(culprit.map(|(_, write)| write));
-    witness.sort_unstable();
-    witness.dedup();
     let mut scenes: Vec<Scene<'_>> = Vec::new();
     for shut in shown {
         scenes.push(Scene::Granted(case.operation(shut.grant)));

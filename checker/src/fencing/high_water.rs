@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use super::case::Case;
 use super::proof::{Fallen, Proofs};
 use super::resource::taken;
-use super::story::{self, Scene};
+use super::story;
 use super::{Draft, HIGH_WATER_LOST, Place, STALE_WRITE_ACCEPTED, TOKEN_OVERFLOW};
 use crate::history::Function;
 
@@ -124,12 +124,7 @@ fn describe(case: &Case<'_>, lost: &Lost) -> Draft {
         ending += &format!("\n{} such signs were seen on this key in all.", lost.count);
     }
     let mut witness = witness;
-    witness.sort_unstable();
-    witness.dedup();
-    let mut scenes: Vec<Scene<'_>> = witness
-        .iter()
-        .map(|&op| Scene::Happened(case.operation(op)))
-        .collect();
+    let mut scenes = story::happened(case, &mut witness);
     let last = case.operation(*witness.last().unwrap_or(&since));
     scenes.extend(story::resource_faults(
         case.history,

@@ -222,12 +222,7 @@ fn describe_slot(case: &Case<'_>, lock: Name, shut: &Shut, releases: &[usize]) -
         .operations
         .partition_point(|operation| operation.invoked < hold.invoked);
     let mut witness = vec![grant, first, last, release, then];
-    witness.sort_unstable();
-    witness.dedup();
-    let scenes = witness
-        .iter()
-        .map(|&op| Scene::Happened(case.operation(op)))
-        .collect();
+    let scenes = story::happened(case, &mut witness);
     let count = shut.refusals.len() as u64;
     let ending = format!(
         "That is wrong: lock {} was refused as held {count} times while nobody held or wanted it, for as long as lock {} was held. The two share a slot.",

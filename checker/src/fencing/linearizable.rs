@@ -27,6 +27,7 @@ use super::raises::Raised;
 use super::register::{Gathering, Kind, Marks, Outside, Register, Violation, outside};
 use super::story::{self, MOST, Scene};
 use super::value_places::{AllPlaces, Span};
+use super::writers::Writers;
 use super::{Draft, NOT_LINEARIZABLE, witness};
 use crate::history::{Datum, Function, MarkScope, Name, Operation, Outcome};
 
@@ -139,12 +140,23 @@ fn plain_register<'a>(case: &Case<'a>) -> Register<'a> {
     }
 }
 
-/// What ends the exact check of a key.
+/// What ends the exact check of a key; in the order in which equal places are told.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-enum Why {
+pub(crate) enum Why {
     Outside(Outside),
     Raised,
     Shared,
+}
+
+impl Why {
+    /// The reason as a clause.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::Outside(outside) => outside.reason(),
+            Self::Raised => "a mark was shown that a grant had raised and no write",
+            Self::Shared => "a write of another key moved the mark that they share",
+        }
+    }
 }
 
 /// Where a key stops to be what a check decides: events from this index on are not looked at.
@@ -316,30 +328,6 @@ fn shared_from(case: &Case<'_>) -> HashMap<Option<Name>, u64> {
     shared
 }
 
-/// The first write, and the first of another key than that: each key is disturbed by the one or the other.
-#[derive(Clone, Copy, Debug, Default)]
-struct Writers {
-    first: Option<(Option<Name>, u64)>,
-    second: Option<u64>,
-}
-
-impl Writers {
-    fn note(&mut self, key: Option<Name>, index: u64) {
-        let (writer, _) = *self.first.get_or_insert((key, index));
-        if writer != key {
-            self.second.get_or_insert(index);
-        }
-    }
-
-    /// The index of the first write of another key.
-    fn but(&self, key: Option<Name>) -> Option<u64> {
-        match self.first {
-            Some((writer, _)) if writer == key => self.second,
-            first => first.map(|(_, index)| index),
-        }
-    }
-}
-
 /// One sentence a key, for the first few.
 fn say_not_judged(case: &Case<'_>, limits: &[(Option<Name>, Limit)]) -> Vec<String> {
     let say = |&(key, limit): &(Option<Name>, Limit)| {
@@ -347,14 +335,10 @@ fn say_not_judged(case: &Case<'_>, limits: &[(Option<Name>, Limit)]) -> Vec<Stri
             || "the register without a key".to_owned(),
             |key| format!("key {}", case.text(key)),
         );
-        let reason = match limit.why {
-            Why::Outside(outside) => outside.reason(),
-            Why::Raised => "a mark was shown that a grant had raised and no write",
-            Why::Shared => "a write of another key moved the mark that they share",
-        };
         format!(
-            "{key} is judged exactly only before event {}, where {reason}",
-            limit.index
+            "{key} is judged exactly only before event {}, where {}",
+            limit.index,
+            limit.why.reason()
         )
     };
     let mut sentences: Vec<String> = limits.iter().take(NAMED).map(say).collect();

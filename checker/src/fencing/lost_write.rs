@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use super::case::Case;
 use super::kinds::Kind;
 use super::shown::Shown;
-use super::story::{self, Scene};
+use super::story;
 use super::{Draft, LOST_ACKED_WRITE, Place};
 use crate::history::{Datum, Function, Operation, Outcome};
 
@@ -135,12 +135,7 @@ pub(crate) fn describe(case: &Case<'_>, shown: &Shown, count: u64, missing: Miss
         witness.push(older);
         witness.extend((!own).then(|| shown.by(older)));
     }
-    witness.sort_unstable();
-    witness.dedup();
-    let mut scenes: Vec<Scene<'_>> = witness
-        .iter()
-        .map(|&op| Scene::Happened(case.operation(op)))
-        .collect();
+    let mut scenes = story::happened(case, &mut witness);
     let (write, reader) = (case.operation(lost), case.operation(read));
     scenes.extend(story::resource_faults(
         case.history,

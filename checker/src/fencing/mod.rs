@@ -29,6 +29,7 @@
 //! | `raises.rs` | where a key shows that other things than its writes raise its mark |
 //! | `certain.rs` | what no resource may tell, whatever kind of key it is |
 //! | `witness.rs` | a violation of it, shrunk to the few operations that conflict |
+//! | `writers.rs` | who wrote first, when every key asks for another |
 //! | `linearizable.rs` | `not-linearizable`: which keys the exact decision is for, and what it says |
 //! | `story.rs` | findings in plain words |
 
@@ -72,17 +73,21 @@ mod value_places;
 mod width;
 mod witness;
 mod write_after_refusal;
+mod writers;
 
 use std::cmp::Reverse;
 use std::panic::resume_unwind;
 use std::thread;
 
 pub(crate) use case::Case;
-pub(crate) use linearizable::Exact;
+pub(crate) use epochs::entangled;
+pub(crate) use linearizable::{Exact, Why};
 pub(crate) use overlap::overlaps;
 #[cfg(test)]
 pub(crate) use proof::late_writes;
 pub(crate) use proof::{LateWrite, Proofs, proofs};
+pub(crate) use register::Outside;
+pub(crate) use writers::Writers;
 
 use crate::finding::{Finding, Severity};
 use crate::history::{Name, Operation};
@@ -280,7 +285,9 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    fn new(rule: FindingInfo, count: u64, witness: Vec<usize>, story: String) -> Self {
+    fn new(rule: FindingInfo, count: u64, mut witness: Vec<usize>, story: String) -> Self {
+        witness.sort_unstable();
+        witness.dedup();
         Self {
             rule,
             severity: rule.severity,

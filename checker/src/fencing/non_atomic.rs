@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use super::case::Case;
 use super::kinds::Kind;
 use super::shown::Shown;
-use super::story::{self, Scene};
+use super::story;
 use super::{Draft, NON_ATOMIC_CHECK, Place};
 use crate::history::{Function, Outcome};
 
@@ -115,12 +115,7 @@ fn describe(case: &Case<'_>, shown: &Shown, count: u64, slipped: Slipped) -> Dra
     let mut witness = vec![lower, higher, read];
     let own = high.outcome == Outcome::Ok && high.precedes(case.operation(read));
     witness.extend((!own).then(|| shown.by(higher)));
-    witness.sort_unstable();
-    witness.dedup();
-    let mut scenes: Vec<Scene<'_>> = witness
-        .iter()
-        .map(|&op| Scene::Happened(case.operation(op)))
-        .collect();
+    let mut scenes = story::happened(case, &mut witness);
     scenes.extend(story::worker_faults(
         case.history,
         low.client,

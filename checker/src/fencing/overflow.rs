@@ -118,12 +118,7 @@ fn at_the_resource(case: &Case<'_>, distorted: &[(usize, usize)]) -> Vec<Draft> 
             let width = width::distorts(written.token?, told.high_water?)?;
             let mut witness: Vec<usize> = super::resource::taken(case, write).collect();
             witness.push(report);
-            witness.sort_unstable();
-            witness.dedup();
-            let scenes = witness
-                .iter()
-                .map(|&op| Scene::Happened(case.operation(op)))
-                .collect();
+            let scenes = story::happened(case, &mut witness);
             let ending = format!(
                 "That is wrong: high water {} is token {} kept in a number that {} at {}. Higher tokens will not be told from lower ones.",
                 told.high_water?,

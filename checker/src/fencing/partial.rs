@@ -83,8 +83,6 @@ fn describe(case: &Case<'_>, count: u64, behind: &Behind) -> Draft {
     }
     let story = story::tell(case.history, scenes, &ending);
     witness.extend(told);
-    witness.sort_unstable();
-    witness.dedup();
     let mut draft = Draft::new(PARTIAL_FENCING, count, witness, story);
     if warned {
         draft.severity = Severity::Warning;

@@ -194,8 +194,6 @@ fn describe(case: &Case<'_>, lock: &Lock, hunger: Hunger) -> Draft {
     witness.extend(&waiting);
     // Where the last of them is still open its wait is as long as the file.
     witness.extend(last_told(case).filter(|_| hunger.until == case.history.last_time));
-    witness.sort_unstable();
-    witness.dedup();
     let shown = hunger
         .last
         .into_iter()

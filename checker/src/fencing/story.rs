@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use super::Case;
 use crate::history::{
     FaultOutcome, FaultWindow, Function, History, Instant, Name, Operation, Outcome,
 };
@@ -29,6 +30,14 @@ pub(crate) enum Scene<'a> {
     Worker(&'a FaultWindow, Name),
     /// What was done to a service, and what the service is called.
     Service(&'a FaultWindow, &'static str),
+}
+
+/// A witness in order, each operation once, and a scene of each.
+pub(crate) fn happened<'a>(case: &Case<'a>, witness: &mut Vec<usize>) -> Vec<Scene<'a>> {
+    witness.sort_unstable();
+    witness.dedup();
+    let operations = witness.iter().map(|&op| case.operation(op));
+    operations.map(Scene::Happened).collect()
 }
 
 /// Tells the scenes in order of time, then the ending as it stands.

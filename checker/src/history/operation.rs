@@ -6,7 +6,7 @@ use std::hash::{Hash, Hasher};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Datum, Name, Names};
+use super::{Datum, HistoryError, Name, Names};
 
 /// What stands before the process where a history names no client.
 pub(crate) const UNNAMED: &str = "process ";
@@ -175,6 +175,23 @@ pub enum Function {
     Other(Name),
 }
 
+impl Function {
+    /// Its name in a history.
+    #[must_use]
+    pub fn name(self, names: &Names) -> &str {
+        match self {
+            Self::Acquire => "acquire",
+            Self::Renew => "renew",
+            Self::Release => "release",
+            Self::Write => "write",
+            Self::Append => "append",
+            Self::Read => "read",
+            Self::Cas => "cas",
+            Self::Other(name) => names.text(name),
+        }
+    }
+}
+
 /// How an operation ended.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Outcome {
@@ -193,6 +210,31 @@ pub struct Instant {
     pub index: u64,
     /// Nanoseconds since the run began.
     pub time: u64,
+}
+
+impl Instant {
+    /// The place of line `number`, after that of the line before it.
+    pub(crate) fn after(
+        last: Option<Self>,
+        number: usize,
+        index: u64,
+        time: u64,
+    ) -> Result<Self, HistoryError> {
+        if let Some(last) = last {
+            if index <= last.index {
+                let message = format!(
+                    "is {index} after {}; it must rise from line to line",
+                    last.index
+                );
+                return Err(HistoryError::new(number, Some("index"), message));
+            }
+            if time < last.time {
+                let message = format!("is {time} after {}; it must never go down", last.time);
+                return Err(HistoryError::new(number, Some("time"), message));
+            }
+        }
+        Ok(Self { index, time })
+    }
 }
 
 /// An invocation joined to its completion. Fields that the completion did not repeat are the invocation's.

@@ -10,7 +10,7 @@ use super::jsonl::Parsed;
 use super::operation::UNNAMED;
 use super::{
     Datum, Event, FaultEvent, FaultOutcome, FaultPhase, FaultWindow, Function, History,
-    HistoryError, Instant, Line, NO_INDEX, Name, Names, Operation, Outcome, Token, Type,
+    HistoryError, Instant, Line, NO_INDEX, Name, Operation, Outcome, Token, Type,
 };
 
 /// Joins lines that were read before.
@@ -260,26 +260,14 @@ impl Pairing {
         } else {
             index
         };
-        if let Some(last) = self.last {
-            if index <= last.index {
-                let message = format!(
-                    "is {index} after {}; it must rise from line to line",
-                    last.index
-                );
-                return Err(HistoryError::new(number, Some("index"), message));
-            }
-            if time < last.time {
-                let message = format!("is {time} after {}; it must never go down", last.time);
-                return Err(HistoryError::new(number, Some("time"), message));
-            }
-        } else {
+        let at = Instant::after(self.last, number, index, time)?;
+        if self.last.is_none() {
             self.history.first_time = time;
         }
         if unplaced {
             self.unplaced.push((time, completes));
         }
         self.history.last_time = time;
-        let at = Instant { index, time };
         self.last = Some(at);
         Ok(at)
     }
@@ -318,7 +306,7 @@ impl Pairing {
             Function::Acquire | Function::Renew | Function::Release
         );
         if needs_lock && told.lock.is_none() {
-            let asked = function_name(told.function, names);
+            let asked = told.function.name(names);
             let message = format!("is missing; {asked} must say which lock");
             return Err(HistoryError::new(number, Some("lock"), message));
         }
@@ -369,9 +357,9 @@ impl Pairing {
         if told.function != operation.function {
             let message = format!(
                 "is {}, but process {} invoked {} on line {line}",
-                function_name(told.function, names),
+                told.function.name(names),
                 told.process,
-                function_name(operation.function, names)
+                operation.function.name(names)
             );
             return Err(HistoryError::new(number, Some("f"), message));
         }
@@ -487,19 +475,6 @@ impl Pairing {
         self.history
             .operations
             .sort_by_key(|operation| operation.invoked.index);
-    }
-}
-
-fn function_name(function: Function, names: &Names) -> &str {
-    match function {
-        Function::Acquire => "acquire",
-        Function::Renew => "renew",
-        Function::Release => "release",
-        Function::Write => "write",
-        Function::Append => "append",
-        Function::Read => "read",
-        Function::Cas => "cas",
-        Function::Other(name) => names.text(name),
     }
 }
 

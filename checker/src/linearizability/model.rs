@@ -6,7 +6,7 @@ use std::hash::Hash;
 use serde_json::Value;
 
 use super::{Conflict, Entry};
-use crate::history::{Function, Name, Names, Operation, Outcome, Token};
+use crate::history::{Name, Names, Operation, Outcome, Token};
 
 /// An object with atomic operations: its initial state, and what each call does to it.
 ///
@@ -151,16 +151,7 @@ impl<'a> Recorded<'a> {
     /// What was asked for: `read`, `write`, `enqueue` ...
     #[must_use]
     pub fn f(&self) -> &'a str {
-        match self.operation.function {
-            Function::Acquire => "acquire",
-            Function::Renew => "renew",
-            Function::Release => "release",
-            Function::Write => "write",
-            Function::Append => "append",
-            Function::Read => "read",
-            Function::Cas => "cas",
-            Function::Other(name) => self.names.text(name),
-        }
+        self.operation.function.name(self.names)
     }
 
     /// It was answered `ok`.

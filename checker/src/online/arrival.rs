@@ -208,23 +208,11 @@ impl Arrival {
     }
 
     fn place(&mut self, number: usize, index: u64, time: u64) -> Result<Instant, HistoryError> {
-        if let Some(last) = self.last {
-            if index <= last.index {
-                let message = format!(
-                    "is {index} after {}; it must rise from line to line",
-                    last.index
-                );
-                return Err(HistoryError::new(number, Some("index"), message));
-            }
-            if time < last.time {
-                let message = format!("is {time} after {}; it must never go down", last.time);
-                return Err(HistoryError::new(number, Some("time"), message));
-            }
-        } else {
+        let at = Instant::after(self.last, number, index, time)?;
+        if self.last.is_none() {
             self.counts.first_time = time;
         }
         self.counts.last_time = time;
-        let at = Instant { index, time };
         self.last = Some(at);
         Ok(at)
     }
@@ -407,16 +395,7 @@ impl Arrival {
         event: &Event,
     ) -> Result<(), HistoryError> {
         let process = event.process;
-        let invoked = match open.function {
-            Function::Acquire => "acquire",
-            Function::Renew => "renew",
-            Function::Release => "release",
-            Function::Write => "write",
-            Function::Append => "append",
-            Function::Read => "read",
-            Function::Cas => "cas",
-            Function::Other(name) => self.names.text(name),
-        };
+        let invoked = open.function.name(&self.names);
         if event.f != invoked {
             let message = format!(
                 "is {}, but process {process} invoked {invoked} on line {line}",

@@ -4,23 +4,17 @@ use super::arrival::Arrival;
 use super::hash::{Map, Set};
 use super::holders::Holders;
 use super::issuer::Issuer;
-use super::key::{Key, Limit, Why};
+use super::key::{Key, Limit};
 use super::marks::Marks;
 use super::raises::Sweep;
 use super::retries::Retries;
 use super::words::{Kept, is_fenced_write};
 use super::{Limits, Model};
+use crate::fencing::{Why, Writers};
 use crate::history::{Function, MarkScope, Name, Operation, Outcome};
 
 /// The fewest values that are remembered of a key, if so many are remembered at all.
 const FEWEST_VALUES: usize = 8;
-
-/// The first write, and the first of another key than that: each key is disturbed by the one or the other.
-#[derive(Clone, Copy, Debug, Default)]
-struct Writers {
-    first: Option<(Option<Name>, u64)>,
-    second: Option<u64>,
-}
 
 /// What the rules know of all that has passed.
 #[derive(Clone, Debug)]
@@ -190,22 +184,6 @@ impl Fold {
         let keys: Vec<Option<Name>> = self.keys.keys().copied().collect();
         for key in keys {
             self.apply_shared(arrival, key);
-        }
-    }
-}
-
-impl Writers {
-    fn note(&mut self, key: Option<Name>, index: u64) {
-        let (writer, _) = *self.first.get_or_insert((key, index));
-        if writer != key {
-            self.second.get_or_insert(index);
-        }
-    }
-
-    fn but(&self, key: Option<Name>) -> Option<u64> {
-        match self.first {
-            Some((writer, _)) if writer == key => self.second,
-            first => first.map(|(_, index)| index),
         }
     }
 }

@@ -44,33 +44,8 @@ use super::levels::{Broken, Dormant, Epoch, Levels, NO_FLOOR, Refusal};
 use super::marks::Suspicion;
 use super::raises::Explanation;
 use super::words::{Kept, Op, token_of};
+use crate::fencing::{Outside, Why};
 use crate::history::{Function, Outcome, Token};
-
-/// Why a key is not one that the exact check decides; in the order in which equal places are told.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(super) enum Why {
-    OtherFunction,
-    OtherPath,
-    NoToken,
-    NoValue,
-    ValueTwice,
-    Raised,
-    Shared,
-}
-
-impl Why {
-    pub fn reason(self) -> &'static str {
-        match self {
-            Self::OtherFunction => "an operation other than read and write was sent",
-            Self::OtherPath => "it was written or read by another path",
-            Self::NoToken => "a write without a token was sent",
-            Self::NoValue => "a write without a value of its own was sent",
-            Self::ValueTwice => "a value was written a second time",
-            Self::Raised => "a mark was shown that a grant had raised and no write",
-            Self::Shared => "a write of another key moved the mark that they share",
-        }
-    }
-}
 
 /// Where a key stopped to be what a check decides.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -233,8 +208,8 @@ impl Key {
     pub fn call(&mut self, op: &Kept, by_path: bool, suspicion: Option<Suspicion>) {
         let print = value_of(op).map(fingerprint);
         let twice = print.is_some_and(|print| self.values.contains_key(&print));
-        if let Some(why) = why_outside(op, by_path, twice) {
-            let index = op.invoked.index;
+        if let Some(outside) = why_outside(op, by_path, twice) {
+            let (index, why) = (op.invoked.index, Why::Outside(outside));
             self.stop(Limit { index, why });
         }
         if op.function != Function::Read
@@ -818,15 +793,15 @@ fn value_of(op: &Op) -> Option<&serde_json::Value> {
     op.value.as_ref().filter(|value| !value.is_null())
 }
 
-fn why_outside(op: &Op, by_path: bool, twice: bool) -> Option<Why> {
+fn why_outside(op: &Op, by_path: bool, twice: bool) -> Option<Outside> {
     if by_path {
-        return Some(Why::OtherPath);
+        return Some(Outside::OtherPath);
     }
     match op.function {
         Function::Read => None,
-        Function::Write if op.token.is_none() => Some(Why::NoToken),
-        Function::Write if value_of(op).is_none() => Some(Why::NoValue),
-        Function::Write => twice.then_some(Why::ValueTwice),
-        _ => Some(Why::OtherFunction),
+        Function::Write if op.token.is_none() => Some(Outside::NoToken),
+        Function::Write if value_of(op).is_none() => Some(Outside::NoValue),
+        Function::Write => twice.then_some(Outside::ValueTwice),
+        _ => Some(Outside::OtherFunction),
     }
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use super::cluster::{At, BEFORE, Cluster, Edge, NEVER, at};
 use super::words::{Kept, returned};
+use crate::fencing::entangled;
 use crate::history::Token;
 
 /// A proof that no order exists.
@@ -185,38 +186,10 @@ fn check_across(levels: &[Level<'_>]) -> Result<(), Broken> {
 impl<'a> Level<'a> {
     /// No two clusters with `f(a) < s(b)` and `f(b) < s(a)`; they are sorted by `f`.
     fn check_within(&self) -> Result<(), Broken> {
-        let clusters = self.clusters;
-        if clusters.len() < 2 {
-            return Ok(());
+        match entangled(self.clusters, |cluster| [cluster.first.at, cluster.last.at]) {
+            Some((a, b)) => Err(Broken::of(a.ops().chain(b.ops()))),
+            None => Ok(()),
         }
-        let mut greatest: Vec<(usize, Option<usize>)> = Vec::with_capacity(clusters.len());
-        let last = |cluster: usize| clusters[cluster].last.at;
-        for at in 0..clusters.len() {
-            let next = match greatest.last() {
-                None => (at, None),
-                Some(&(best, _)) if last(at) > last(best) => (at, Some(best)),
-                Some(&(best, second)) if second.is_none_or(|second| last(at) > last(second)) => {
-                    (best, Some(at))
-                }
-                Some(&kept) => kept,
-            };
-            greatest.push(next);
-        }
-        for (at, b) in clusters.iter().enumerate() {
-            let before = clusters.partition_point(|a| a.first.at < b.last.at);
-            let Some(&(best, second)) = before.checked_sub(1).map(|prefix| &greatest[prefix])
-            else {
-                continue;
-            };
-            let other = if best == at { second } else { Some(best) };
-            if let Some(a) = other
-                .map(|other| clusters[other])
-                .filter(|a| b.first.at < a.last.at)
-            {
-                return Err(Broken::of(a.ops().chain(b.ops())));
-            }
-        }
-        Ok(())
     }
 
     fn first_refusal(&self) -> Option<&'a Refusal> {

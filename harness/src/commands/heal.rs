@@ -282,9 +282,10 @@ fn move_out_of(run: &str, tenancies: &[Tenancy]) -> Result<Vec<String>, HarnessE
     if tenancies.is_empty() {
         return Ok(Vec::new());
     }
+    let runtime = runtime::on_this_thread()?;
     let mut left = Vec::new();
     for tenancy in tenancies {
-        match runtime()?.block_on(tenancy.move_out()) {
+        match runtime.block_on(tenancy.move_out()) {
             Ok(()) => say(format_args!(
                 "run {run}: removed its keys and tables in {}",
                 tenancy.place()
@@ -293,16 +294,6 @@ fn move_out_of(run: &str, tenancies: &[Tenancy]) -> Result<Vec<String>, HarnessE
         }
     }
     Ok(left)
-}
-
-fn runtime() -> Result<tokio::runtime::Runtime, HarnessError> {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|source| HarnessError::System {
-            what: "start a runtime",
-            source,
-        })
 }
 
 /// Deletes the recorded proxies; a server that is gone took them with it.
