@@ -6,6 +6,12 @@
 //! - no operation is handed to a worker that is about to be stopped or is stopped;
 //! - a holder that wakes is handed its next write at once, before anything else, under the token it still believes in;
 //!   then another client reads the key.
+//!
+//! What the nemesis asks of it stands in `conductor/wishes.rs`, how it finds a worker that no longer answers in
+//! `conductor/roll_call.rs`.
+
+mod roll_call;
+mod wishes;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -18,25 +24,19 @@ use fencepost_workloads::seed::Stream;
 use fencepost_workloads::suite::Rate;
 use fencepost_workloads::workload::Roster;
 use rand::RngExt;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 use super::recorder::Recorder;
 use super::tally::Tally;
 use super::worker_link::{FromWorker, WorkerLink};
 use crate::clock::RunClock;
 
-/// How long the conductor waits for a holder's operations to end before it lets the holder be stopped all the same.
-const QUIET_WITHIN: Duration = Duration::from_millis(250);
+use roll_call::BETWEEN_ROLL_CALLS;
+pub use wishes::{Held, SeenWrite, Wish};
+use wishes::{Quieting, Take, Watch};
+
 /// How long before a final read that failed is tried again.
 const BETWEEN_READS: Duration = Duration::from_millis(20);
-/// How often it is asked whether every worker still answers.
-const BETWEEN_ROLL_CALLS: Duration = Duration::from_millis(100);
-/// How long a worker may say nothing at all while it has something to say; at least twice its timeout.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// The same before its first answer: an interpreter may have much to load.
-const PATIENCE_AT_FIRST: Duration = Duration::from_secs(10);
-/// The same once nothing more is handed out.
-const PATIENCE_AT_THE_END: Duration = Duration::from_millis(2_500);
 /// How far the pace may fall behind before what was missed is dropped.
 const CATCH_UP: Duration = Duration::from_millis(100);
 /// The share of load operations that are writes, where a holder is free to write.
@@ -49,71 +49,6 @@ pub enum Message {
     Worker(usize, FromWorker),
     /// From the nemesis.
     Nemesis(Wish),
-}
-
-/// What the nemesis may ask for.
-#[derive(Debug)]
-pub enum Wish {
-    /// Find the holder of a newest token, hold its worker back and let its operations end.
-    TakeHolder {
-        /// Workers that are no good for this, because something else is done to them or to their links.
-        avoid: Vec<usize>,
-        /// Answered when there is one; dropping the receiver withdraws the wish.
-        reply: oneshot::Sender<Held>,
-    },
-    /// Hand nothing more to this worker. Answered with false if that is so already.
-    HoldBack {
-        /// The worker's index.
-        worker: usize,
-        /// Whether it was free.
-        reply: oneshot::Sender<bool>,
-    },
-    /// The worker runs again: wake its clients. Those that believe in a token write first; `aim` to that key.
-    LetGo {
-        /// The worker's index.
-        worker: usize,
-        /// The client's index and the key that its write goes to.
-        aim: Option<(usize, String)>,
-    },
-    /// Tell when a write under a token above `above` was acknowledged under the lock.
-    AwaitWrite {
-        /// The lock's index.
-        lock: usize,
-        /// The token that a successor's is above.
-        above: Token,
-        /// Answered with the write.
-        reply: oneshot::Sender<SeenWrite>,
-    },
-}
-
-/// A holder that is about to be stopped.
-#[derive(Clone, Debug)]
-pub struct Held {
-    /// The lock's index.
-    pub lock: usize,
-    /// The lock's name.
-    pub lock_name: String,
-    /// The client's index.
-    pub client: usize,
-    /// The client's name.
-    pub client_name: String,
-    /// The worker's index.
-    pub worker: usize,
-    /// The token that it believes in.
-    pub token: Token,
-}
-
-/// A successor's acknowledged write.
-#[derive(Clone, Debug)]
-pub struct SeenWrite {
-    /// Who wrote.
-    pub client: String,
-    /// Where to.
-    pub key: String,
-    /// Under which token.
-    pub token: Token,
-    /// When it was acknowledged.
-    pub at: Duration,
 }
 
 /// Why the conductor stopped before it was told to.
@@ -166,24 +101,6 @@ struct OpenOperation {
     client: usize,
     lane: Lane,
     action: Action,
-}
-
-struct Take {
-    avoid: Vec<usize>,
-    reply: oneshot::Sender<Held>,
-}
-
-struct Quieting {
-    held: Held,
-    avoid: Vec<usize>,
-    until: Duration,
-    reply: oneshot::Sender<Held>,
-}
-
-struct Watch {
-    lock: usize,
-    above: Token,
-    reply: oneshot::Sender<SeenWrite>,
 }
 
 /// When the next operation may go.
@@ -609,16 +526,6 @@ impl Conductor {
         }
     }
 
-    fn seen(&mut self, lock: usize, write: &SeenWrite) {
-        for watch in self
-            .watches
-            .extract_if(.., |watch| watch.lock == lock && write.token > watch.above)
-        {
-            // A nemesis that no longer waits has dropped its receiver.
-            let _ = watch.reply.send(write.clone());
-        }
-    }
-
     /// After a zombie's write another client reads the key, so that a wide interval, too, gives itself away.
     fn look_from_elsewhere(&mut self, zombie: usize, key: String) {
         let Roster { clients, .. } = &self.roster;
@@ -660,168 +567,6 @@ impl Conductor {
             worker: format!("w{}", worker + 1),
             why,
         });
-    }
-
-    /// A worker that runs, and to which nothing is being done, must answer: one that has said nothing at all for long,
-    /// while it had something to say, is lost.
-    fn call_the_roll(&mut self) {
-        let now = self.clock.now();
-        if now < self.next_roll_call {
-            return;
-        }
-        // Where the harness itself stood still, answers lie in the pipes and nobody is to blame.
-        let stood_still = now > self.next_roll_call + BETWEEN_ROLL_CALLS * 10;
-        self.next_roll_call = now + BETWEEN_ROLL_CALLS;
-        let mut silent = Vec::new();
-        for (index, worker) in self.workers.iter_mut().enumerate() {
-            if worker.link.is_none() {
-                continue;
-            }
-            if stood_still || worker.held_back || self.tally.strikes(&format!("w{}", index + 1)) {
-                worker.excused_until = now;
-                continue;
-            }
-            let patience = match (self.finishing, worker.heard) {
-                (true, _) => PATIENCE_AT_THE_END,
-                (false, true) => PATIENCE,
-                (false, false) => PATIENCE_AT_FIRST,
-            }
-            .max(self.timeout * 2);
-            let waited = |open: &OpenOperation| {
-                let queues = match open.action {
-                    Action::Acquire { wait, .. } => wait,
-                    _ => Duration::ZERO,
-                };
-                now.saturating_sub(open.handed.max(worker.excused_until) + queues)
-            };
-            let of_it = |open: &&OpenOperation| self.roster.clients[open.client].worker == index;
-            let longest = self.open.values().filter(of_it).map(waited).max();
-            if let Some(waited) = longest.filter(|waited| *waited > patience) {
-                silent.push((index, waited));
-            }
-        }
-        for (index, waited) in silent {
-            let why = format!(
-                "has answered nothing for {:.1} s, although nothing was being done to it: one response to each request is right",
-                waited.as_secs_f64()
-            );
-            self.worker_ended(index, why);
-        }
-    }
-
-    fn wish(&mut self, wish: Wish) {
-        match wish {
-            Wish::TakeHolder { avoid, reply } => self.takes.push(Take { avoid, reply }),
-            Wish::HoldBack { worker, reply } => {
-                let free = self.can_work(worker);
-                if reply.send(free).is_ok() && free {
-                    self.workers[worker].held_back = true;
-                }
-            }
-            Wish::LetGo { worker, aim } => self.let_go(worker, aim),
-            Wish::AwaitWrite { lock, above, reply } => {
-                self.watches.push(Watch { lock, above, reply })
-            }
-        }
-    }
-
-    fn let_go(&mut self, worker: usize, mut aim: Option<(usize, String)>) {
-        self.workers[worker].held_back = false;
-        for client in
-            (0..self.holders.len()).filter(|&client| self.roster.clients[client].worker == worker)
-        {
-            let key = aim
-                .take_if(|(aimed, _)| *aimed == client)
-                .map(|(_, key)| key);
-            if self.holders[client].believes().is_some() {
-                self.holders[client].wake(key);
-                self.look_after.insert(client);
-            }
-        }
-    }
-
-    /// Wishes that could not be granted when they came.
-    fn serve_nemesis(&mut self) {
-        let now = self.clock.now();
-        self.watches.retain(|watch| !watch.reply.is_closed());
-        let takes = std::mem::take(&mut self.takes);
-        for take in takes.into_iter().filter(|take| !take.reply.is_closed()) {
-            match self.holder_to_take(&take.avoid) {
-                Some(held) => {
-                    self.workers[held.worker].held_back = true;
-                    self.quieting.push(Quieting {
-                        held,
-                        avoid: take.avoid,
-                        until: now + QUIET_WITHIN,
-                        reply: take.reply,
-                    });
-                }
-                None => self.takes.push(take),
-            }
-        }
-        let quiet = |held: &Held, holders: &[Holder]| {
-            !holders[held.client].is_busy(Lane::Main) && !holders[held.client].is_busy(Lane::Side)
-        };
-        let holders = &self.holders;
-        let ready: Vec<Quieting> = self
-            .quieting
-            .extract_if(.., |quieting| {
-                quieting.until <= now || quiet(&quieting.held, holders)
-            })
-            .collect();
-        for Quieting {
-            mut held,
-            avoid,
-            reply,
-            ..
-        } in ready
-        {
-            // While its operations ended it may have been refused or told that it holds nothing; then it is no zombie to be.
-            let worker = held.worker;
-            let still = self.holders[held.client]
-                .believes()
-                .map(|token| held.token = token)
-                .is_some();
-            if !still {
-                self.let_go(worker, None);
-                self.takes.push(Take { avoid, reply });
-            } else if reply.send(held).is_err() {
-                self.let_go(worker, None);
-            }
-        }
-    }
-
-    /// A holder of a newest token that has a rival on another worker that can work.
-    fn holder_to_take(&mut self, avoid: &[usize]) -> Option<Held> {
-        let fit = |worker: usize| self.can_work(worker) && !avoid.contains(&worker);
-        let candidates: Vec<Held> = self
-            .newest
-            .iter()
-            .enumerate()
-            .filter_map(|(lock, newest)| {
-                let (token, client) = (*newest)?;
-                let worker = self.roster.clients[client].worker;
-                let rival = self
-                    .roster
-                    .clients
-                    .iter()
-                    .any(|m| m.lock == lock && m.worker != worker && fit(m.worker));
-                let believes = self.holders[client].believes() == Some(token);
-                (believes && rival && fit(worker)).then(|| Held {
-                    lock,
-                    lock_name: self.roster.locks[lock].lock.clone(),
-                    client,
-                    client_name: self.roster.clients[client].client.clone(),
-                    worker,
-                    token,
-                })
-            })
-            .collect();
-        if candidates.is_empty() {
-            None
-        } else {
-            Some(candidates[self.stream.random_range(0..candidates.len())].clone())
-        }
     }
 }
 
