@@ -121,7 +121,7 @@ def write(run, table, circumstances, versions):
                 ]
                 name = f"{'unfenced' if fence == 'none' else 'fenced'}-{lease}-{pause}"
                 lock = f"kind = \"etcd\"\nlease = \"{lease}\""
-                paths[fence, lease, pause] = suite(files, name, lock, postgres + f"\"{fence}\"", faults, "rate = 60", "critical_section = \"0s..2s\"")
+                paths[fence, lease, pause] = suite(files, name, lock, postgres + f"\"{fence}\"", faults, "rate = 60", "critical_section = \"1ms..2s\"")
 
     def fill(cell):
         counts = [measure(paths[cell], "--seed", seed).stale() for seed in SEEDS]
