@@ -20,7 +20,7 @@ def suite(folder, name, lock, resource, faults, run="", workload=""):
     path = pathlib.Path(folder) / f"{name}.toml"
     entries = "".join("[[fault]]\n" + "".join(f"{key} = \"{value}\"\n" for key, value in fault.items()) for fault in faults)
     path.write_text(
-        f"name = \"{name}\"\n{'' if faults else 'fault = []'}\n[run]\ntime_limit = \"{TIME}\"\n{run}\n[lock]\n{lock}\n"
+        f"name = \"{name}\"\n{'' if faults else 'fault = []' + chr(10)}[run]\ntime_limit = \"{TIME}\"\n{run}\n[lock]\n{lock}\n"
         f"[resource]\n{resource}\n[workload]\n{workload}\n[worker]\ntimeout = \"1s\"\n[expect]\nzombie_writes = 1\n{entries}"
     )
     return path
@@ -106,6 +106,10 @@ def write(run, table, circumstances, versions):
 
     parts = [f"# Findings: what etcd and PostgreSQL were seen to do\n\n{circumstances('findings')}"]
 
+    def shown(path):
+        """A suite, so that a reader can save it and run it: `fencepost run FILE --seed N`."""
+        return f"```toml\n{path.read_text().strip()}\n```\n\n"
+
     def part(text):
         parts.append(text)
         (ROOT / "harness/docs/findings.md").write_text("\n\n".join(parts) + "\n")
@@ -140,7 +144,9 @@ def write(run, table, circumstances, versions):
             f"## etcd's lock {title}\n\nEach hold is a critical section of up to 2 s with one write at its end. The holder is stopped every 5 s for as long "
             f"as the column says, the leader of etcd every 15 s for 2 s; {TIME} a cell, seeds {SEEDS.start} to {SEEDS.stop - 1}. Shown: the share of acknowledged writes that were made under "
             "a token which another holder's completed write had outdone, and in parentheses their number, and how many of them "
-            "overwrote a newer holder's acknowledged write at once. etcd grants no lease below 2 s.\n\n"
+            "overwrote a newer holder's acknowledged write at once. etcd grants no lease below 2 s. Lease and length of the holder's pause vary "
+            "from this suite; each cell is `fencepost run FILE --seed N`:\n\n"
+            + shown(paths[fence, "2s", "4s"])
             + table(["lease"] + [f"stopped {pause}" for pause in PAUSES], rows)
         )
     rows = []
@@ -174,7 +180,9 @@ def write(run, table, circumstances, versions):
             rows.append([what, fence, history.overlaps(), f"{stale} of {acknowledged}", lost, history.end["verdict"], names(history.end)])
     part(
         "## PostgreSQL's advisory lock when its connection is cut\n\nIt is lost with its connection, and its holder is not told. "
-        f"{TIME} a row, seed 1. Overlaps are holds whose holder went on writing after a successor had.\n\n"
+        f"{TIME} a row, `fencepost run FILE --seed 1`. Overlaps are holds whose holder went on writing after a successor had. The fault and the fence vary "
+        "from this suite, the last one run:\n\n"
+        + shown(path)
         + table(["cut by", "fence", "overlaps", "stale writes acknowledged", "overwrote at once", "verdict", "findings"], rows)
     )
     rows = []
@@ -194,7 +202,9 @@ def write(run, table, circumstances, versions):
         )
     part(
         f"## Side by side\n\nNo faults, 10 clients, 4 locks, as many operations as they can carry out; {TIME} each, one after the other on one machine, through the "
-        "fault proxy. Milliseconds. A hand-over is from an acknowledged release to the next grant of the lock. Compare rows, not with other machines.\n\n"
+        "fault proxy. Milliseconds. A hand-over is from an acknowledged release to the next grant of the lock. Compare rows, not with other machines. "
+        "Lock and resource vary from this suite, the last one run, `fencepost run FILE --seed 1`:\n\n"
+        + shown(path)
         + table(["lock", "grants a second", "hand-over p50", "p90", "p99", "writes a second", "write p50", "p99"], rows)
     )
     part(f"Servers: {versions(out)}")

@@ -521,6 +521,24 @@ fn histories_that_cannot_be_read_are_told_in_time() {
         );
     }
 
+    // Ten million would be told at the same line: no more than 1,048,576 may be open.
+    let path = folder.path().join("open.jsonl");
+    let open: String = (0..=1 << 20).map(|index| invoke(index, index)).collect();
+    std::fs::write(&path, open).expect("written");
+    let begun = Instant::now();
+    let ended = fencepost()
+        .arg("check")
+        .arg(&path)
+        .output()
+        .expect("it runs");
+    let (code, stdout, stderr) = outcome(&ended);
+    assert_eq!((code, stdout.as_str()), (64, ""), "{stderr}");
+    assert!(
+        stderr.contains("line 1048577") && stderr.lines().count() == 1,
+        "{stderr}"
+    );
+    assert!(begun.elapsed() < TOLD_WITHIN, "after {:?}", begun.elapsed());
+
     // A line of 1 GB: a sparse file, so that the disk does not suffer.
     let path = folder.path().join("long.jsonl");
     std::fs::write(&path, "{\"index\":0,\"f\":\"").expect("written");
