@@ -2,7 +2,8 @@
 //!
 //! Tokens of a lock are plausible Unix times (in seconds, milliseconds, microseconds or nanoseconds, of the years 2001
 //! to 2100), and at least two differences between grants that follow one another match the time that passed between
-//! them, within one unit. They must be unequal, none of them +1, and at least as many as do not match. A warning: two
+//! them, within one unit. They must be unequal, none of them +1, and at least as many as do not match; grants that were
+//! waited for (for more than a quarter of the time between them, and for more than a unit) show nothing. A warning: two
 //! grants in one unit share a token, and a clock that is set back gives a lower one; where that happened it is found
 //! under its own name.
 //!
@@ -31,6 +32,9 @@ const UNITS: [(&str, i128, i128); 4] = [
 
 /// 9 September 2001 and 1 January 2100, in seconds.
 const PLAUSIBLE: std::ops::Range<i128> = 1_000_000_000..4_102_444_800;
+
+/// Two grants count if they were waited for no longer than this part of the time between them, or than one unit.
+const WAITED: i128 = 4;
 
 #[derive(Clone, Debug, Default)]
 struct Clock {
@@ -95,6 +99,12 @@ impl Clock {
             self.missed += 1;
             return;
         }
+        // Of grants that were waited for it is not known when they were made: nearly anything fits, and shows nothing.
+        let unsure = passed(before.invoked.time, told(before))
+            + passed(operation.invoked.time, told(operation));
+        if unsure > length.max(passed(told(before), told(operation)) / WAITED) {
+            return;
+        }
         self.matched += 1;
         let this = (last, op, difference);
         match self.first {
@@ -125,4 +135,30 @@ fn describe(case: &Case<'_>, clock: &Clock) -> Option<Draft> {
     );
     let story = story::tell(case.history, scenes, &ending);
     Some(Draft::new(TIMESTAMP_TOKEN, clock.matched, witness, story))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::Scenario;
+
+    /// Grants of these tokens, one every `every` milliseconds, each of which was waited for so long.
+    fn warned(tokens: &[u64], every: u64, waited: u64) -> usize {
+        let mut s = Scenario::new();
+        for &token in tokens {
+            s.wait_ms(every - waited);
+            let call = s.acquire_call("c1", "L");
+            s.wait_ms(waited);
+            s.granted(call, token);
+        }
+        let history = s.history();
+        timestamps(&Case::new(&history)).len()
+    }
+
+    #[test]
+    fn a_clock_is_seen_and_what_was_waited_for_is_no_clock() {
+        let tokens = [1_700_000_000, 1_700_000_007, 1_700_000_014, 1_700_000_022];
+        assert_eq!(warned(&tokens, 7_200, 100), 1);
+        assert_eq!(warned(&tokens, 7_200, 7_000), 0);
+    }
 }

@@ -239,11 +239,13 @@ fn broken_keys(
     for (&key, state) in &mut fold.keys {
         if explained.contains(&key) {
             // What is alive is still to be looked at by whoever comes later.
+            state.dismiss_doubt();
             continue;
         }
         if let Some(broken) = state.broken() {
             let lock = broken.ops.iter().find_map(|op| arrival.lock(op));
             drafts.push(Draft::new("not-linearizable", 1, broken.ops.clone()).on(lock, key));
+            state.dismiss_doubt();
         }
     }
     drafts
