@@ -158,9 +158,17 @@ fn shows_a_mark_without_a_write(ops: &[Op]) -> bool {
             Kind::Read { .. } => false,
         })
     };
+    let sent = |before: usize, mark: i64| {
+        ops.iter().any(
+            |op| matches!(op.kind, Kind::Write { token, .. } if token == mark && op.call < before),
+        )
+    };
+    let raised = |before: usize, mark: i64| {
+        sent(before, mark) && written(before, &|written| written >= mark)
+    };
     ops.iter().any(|op| match (op.kind, op.answer) {
         (Kind::Write { token, .. }, Answer::Refused(Some(mark))) => {
-            mark > token && !written(op.returned, &|written| written >= mark)
+            mark > token && !raised(op.returned, mark)
         }
         (Kind::Write { token, .. }, Answer::Refused(None)) => {
             !written(op.returned, &|written| written > token)
@@ -170,7 +178,7 @@ fn shows_a_mark_without_a_write(ops: &[Op]) -> bool {
                 mark: Some(mark), ..
             },
             Answer::Ok,
-        ) => mark > 0 && !written(op.returned, &|written| written >= mark),
+        ) => mark > 0 && !raised(op.returned, mark),
         _ => false,
     })
 }

@@ -215,10 +215,8 @@ fn judge(case: &Case<'_>, explained: &HashSet<Option<Name>>, signs: &Signs) -> (
         } = keyed;
         let mut sign = signs.limit(key);
         // A no is asked for again below, with its reasons.
-        let holds = explained.contains(&key)
-            || gathering.is_some_and(|gathering| {
-                register.decide(gathering, &mut places.of_key(key)).is_ok()
-            });
+        let holds = gathering
+            .is_some_and(|gathering| register.decide(gathering, &mut places.of_key(key)).is_ok());
         if !holds {
             let keyed = KeyedOps { key, ops, span };
             let mut violation = keyed.violation(case, signs, outside, sign);
@@ -234,6 +232,7 @@ fn judge(case: &Case<'_>, explained: &HashSet<Option<Name>>, signs: &Signs) -> (
                     sign = doubt;
                 }
             }
+            let violation = violation.filter(|_| !explained.contains(&key));
             drafts.extend(violation.map(|violation| describe(case, key, violation)));
         }
         match outside.into_iter().chain(sign).min() {

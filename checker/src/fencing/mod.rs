@@ -89,6 +89,7 @@ pub(crate) use overlap::overlaps;
 pub(crate) use proof::late_writes;
 pub(crate) use proof::{LateWrite, Proofs, proofs};
 pub(crate) use register::Outside;
+pub(crate) use timestamp::Clock;
 pub(crate) use writers::Writers;
 
 use crate::finding::{Finding, Severity};

@@ -138,16 +138,17 @@ impl Model for CasRegister {
     fn needs(&self, call: &RegisterCall) -> Trace {
         match *call {
             RegisterCall::Write(_) => Trace::Nothing,
-            // It may have begun with what is asked for.
-            _ if self.is_joined() => Trace::Nothing,
             RegisterCall::Read(value) | RegisterCall::Cas(value, _) => Trace::Value(value.into()),
         }
     }
 
     fn leaves(&self, call: &RegisterCall) -> Trace {
         match *call {
-            RegisterCall::Read(_) => Trace::Nothing,
-            RegisterCall::Write(value) | RegisterCall::Cas(_, value) => Trace::Value(value.into()),
+            // The first that looks at a register of which nothing is known leaves it with what it found.
+            RegisterCall::Read(_) if !self.is_joined() => Trace::Nothing,
+            RegisterCall::Read(value)
+            | RegisterCall::Write(value)
+            | RegisterCall::Cas(_, value) => Trace::Value(value.into()),
         }
     }
 
