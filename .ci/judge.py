@@ -66,11 +66,17 @@ def known():
     for folder, model, initial in [("cas-register", "cas-register", "0"), ("multi-register", "multi-register", '{"x":0,"y":0}'), ("mutex", "mutex", "null")]:
         files = sorted((KNOWN / "knossos" / folder).glob("*/*"))
         if files:
-            verdicts = [(word(path.parent.name == "good"), check(path, "--model", model, "--initial", initial)["verdict"]) for path in files]
-            yield f"knossos/{folder}", model, verdicts
+            yield f"knossos/{folder}", model, [of_knossos(path, model, initial) for path in files]
     for folder in ["incidents", "controls"]:
         yield folder, "fencing", [as_expected(path) for path in sorted((KNOWN / folder).glob("*.jsonl"))]
     yield "fenced", "fenced-register", list(fenced())
+
+
+def of_knossos(path, model, initial):
+    """A file without an operation is called good there; here nothing is no evidence."""
+    end = check(path, "--model", model, "--initial", initial)
+    nothing = end["stats"]["operations"] == 0
+    return "unknown" if nothing else word(path.parent.name == "good"), end["verdict"]
 
 
 def as_expected(path):

@@ -50,7 +50,7 @@ impl Draft {
         }
     }
 
-    fn as_warning(mut self) -> Self {
+    fn warned(mut self) -> Self {
         self.severity = Severity::Warning;
         self
     }
@@ -162,14 +162,14 @@ fn fencing_drafts(arrival: &Arrival, fold: &mut Fold) -> Vec<Draft> {
     for (&lock, clock) in &fold.clocks {
         if let Some((matched, _, grants)) = clock.shows() {
             let draft = Draft::new("timestamp-token", matched, grants.to_vec());
-            drafts.push(draft.as_warning().on(Some(lock), None));
+            drafts.push(draft.warned().on(Some(lock), None));
         }
     }
     for (&lock, (count, before, after)) in &fold.refused.found {
         if !fold.retries.hot.contains_key(&lock) {
             let witness = vec![Kept::clone(before), Kept::clone(after)];
             let draft = Draft::new("write-after-refusal", *count, witness);
-            drafts.push(draft.as_warning().on(lock, after.key));
+            drafts.push(draft.warned().on(lock, after.key));
         }
     }
     drafts.extend(broken_keys(arrival, fold, &explained));
