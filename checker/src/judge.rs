@@ -6,7 +6,7 @@ use crate::coverage;
 use crate::fencing::{self, Case, Exact, overlaps, proofs};
 use crate::finding::{Finding, Severity};
 use crate::history::{Function, History, Outcome};
-use crate::linearizability::{Limits, Verdicts};
+use crate::linearizability::{Answer, Impasse, Limits, SHOWN, Verdicts};
 use crate::models::Model;
 use crate::verdict::{Coverage, Judgement, Stats, Verdict};
 
@@ -17,6 +17,9 @@ const NOTHING: &str = "empty: there is nothing to judge";
 pub struct Options<'a> {
     /// How each object begins; `null`: as its model says. [`Model::Fencing`] has none.
     pub initial: Value,
+    /// The recording joined a running system, so nobody knows how its registers began. For [`Model::Register`] and
+    /// [`Model::CasRegister`]; see [`Model::admits`].
+    pub joined: bool,
     /// Where the search stops.
     pub limits: Limits<'a>,
 }
@@ -46,7 +49,7 @@ pub fn judge_within(history: &History, model: Model, options: &Options<'_>) -> J
             let (findings, exact) = fencing::judge(&case, &proofs);
             (findings, exact, coverage::measure(&case, &proofs.late))
         }
-        Model::FencedRegister if options.initial.is_null() => {
+        Model::FencedRegister if options.initial.is_null() && !options.joined => {
             let (findings, exact) = fencing::judge_registers(&case);
             if findings.is_empty() && !exact.not_judged.is_empty() {
                 return judge_object(&case, model, options);
@@ -70,9 +73,52 @@ pub fn judge_within(history: &History, model: Model, options: &Options<'_>) -> J
     }
 }
 
+/// How many steps a search takes at the most to show where an order ends.
+const STEPS_TO_SHOW: u64 = 200_000;
+
+/// Where the order of each part ends that has none, for the first 20 of them. Where the judgement says, that; a fenced
+/// register is decided without any order, and there a search looks for the longest, for so many steps at the most.
+#[must_use]
+pub fn impasses(
+    history: &History,
+    judgement: &Judgement,
+    model: Model,
+    options: &Options<'_>,
+) -> Vec<Impasse> {
+    let shown = !judgement.impasses.is_empty() || judgement.verdict != Verdict::Invalid;
+    if shown || model != Model::FencedRegister {
+        return judgement.impasses.clone();
+    }
+    let broken: Vec<&Option<String>> = judgement.findings.iter().map(|f| &f.key).collect();
+    let steps = Some(options.limits.steps.unwrap_or(u64::MAX).min(STEPS_TO_SHOW));
+    let limits = Limits {
+        steps,
+        ..options.limits
+    };
+    let decided = model.decide(history, &options.initial, false, &limits);
+    let parts = decided
+        .into_iter()
+        .flatten()
+        .flat_map(|decided| decided.parts);
+    parts
+        .filter_map(|part| match part.answer {
+            Answer::Legal => None,
+            Answer::Illegal { impasse, .. } => Some(impasse),
+            Answer::Unknown { impasse, .. } => impasse,
+        })
+        .filter(|impasse| broken.contains(&&impasse.part))
+        .take(SHOWN)
+        .collect()
+}
+
 /// Each part of an object alone: is there an order of atomic steps?
 fn judge_object(case: &Case<'_>, model: Model, options: &Options<'_>) -> Judgement {
-    let decided = model.decide(case.history, &options.initial, &options.limits);
+    let decided = model.decide(
+        case.history,
+        &options.initial,
+        options.joined,
+        &options.limits,
+    );
     let (verdicts, unfit) = match decided {
         None => (Verdicts::default(), None),
         Some(Ok(decided)) => (Verdicts::of(&decided, case.history, model.name()), None),

@@ -73,5 +73,5 @@ pub mod online;
 mod scenario;
 pub mod verdict;
 
-pub use judge::{Options, judge, judge_within};
+pub use judge::{Options, impasses, judge, judge_within};
 pub use models::{MODELS, Model};

@@ -22,7 +22,7 @@ use super::case::Case;
 use super::kinds::Kind;
 use super::shown::Shown;
 use super::story;
-use super::{Draft, LOST_ACKED_WRITE, Place};
+use super::{Draft, HIGH_WATER_LOST, LOST_ACKED_WRITE, Place};
 use crate::history::{Datum, Function, Operation, Outcome};
 
 const NONE: u32 = u32::MAX;
@@ -49,6 +49,32 @@ pub(crate) fn makes_unknown(operation: &Operation) -> bool {
             Function::Append | Function::Cas => true,
             Function::Other(_) => operation.key.is_some(),
         }
+}
+
+/// A resource that forgot its mark and a value at once forgot them for one reason: the lost mark is the root. Both
+/// proofs say between which events it forgot, and if the two times have a moment in common, that was it.
+pub(crate) fn forgotten_with_the_mark(case: &Case<'_>, lost: &mut [Draft], marks: &[Draft]) {
+    let of_mark = |draft: &Draft| {
+        let events = super::events(case, &draft.witness);
+        Some((*events.first()?, *events.last()?))
+    };
+    // Of the writes in the proof the lost one was sent last.
+    let of_value = |draft: &Draft| {
+        let writes = (draft.witness.iter()).filter(|&&op| case.kinds[op].is(Kind::WRITE));
+        let sent = writes.map(|&op| case.operation(op).invoked.index).max();
+        Some((sent?, *super::events(case, &draft.witness).last()?))
+    };
+    for draft in lost {
+        let at_once = |mark: &Draft| {
+            (mark.lock, mark.key) == (draft.lock, draft.key)
+                && of_mark(mark)
+                    .zip(of_value(draft))
+                    .is_some_and(|(mark, value)| mark.0 < value.1 && value.0 < mark.1)
+        };
+        if marks.iter().any(at_once) {
+            draft.causes.push(HIGH_WATER_LOST.name);
+        }
+    }
 }
 
 fn missing(case: &Case<'_>, shown: &Shown) -> Vec<Missing> {

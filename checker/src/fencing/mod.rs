@@ -27,6 +27,7 @@
 //! | `register.rs` | the exact decision of one key's fenced register |
 //! | `epochs.rs` | what must hold among its clusters and refusals |
 //! | `raises.rs` | where a key shows that other things than its writes raise its mark |
+//! | `doubt.rs` | where a grant may have raised a mark that a write explains as well |
 //! | `certain.rs` | what no resource may tell, whatever kind of key it is |
 //! | `witness.rs` | a violation of it, shrunk to the few operations that conflict |
 //! | `writers.rs` | who wrote first, when every key asks for another |
@@ -38,6 +39,7 @@ mod by_name;
 mod case;
 mod certain;
 mod double_writer;
+mod doubt;
 mod epochs;
 mod failed_write;
 mod fenced_out;
@@ -87,6 +89,7 @@ pub(crate) use overlap::overlaps;
 pub(crate) use proof::late_writes;
 pub(crate) use proof::{LateWrite, Proofs, proofs};
 pub(crate) use register::Outside;
+pub(crate) use timestamp::Clock;
 pub(crate) use writers::Writers;
 
 use crate::finding::{Finding, Severity};
@@ -372,9 +375,11 @@ fn at_the_resource(case: &Case<'_>, proofs: &Proofs, raised: &raises::Raises) ->
     let (failed, applied) = failed_write::applied_failures(case, &lists.failed);
     let (strayed, interference) = interference::strayed_marks(case, &raised.unexplained);
     let mut drafts = stale;
+    let mut lost_writes = lost_write::lost_writes(case, &shown);
+    lost_write::forgotten_with_the_mark(case, &mut lost_writes, &lost_marks);
     drafts.extend(lost_marks);
     drafts.extend(non_atomic::non_atomic_checks(case, &shown));
-    drafts.extend(lost_write::lost_writes(case, &shown));
+    drafts.extend(lost_writes);
     drafts.extend(failed);
     drafts.extend(lists.drafts);
     drafts.extend(fresh_refused::fresh_refusals(case, &applied, &interference));

@@ -50,6 +50,11 @@ impl Draft {
         }
     }
 
+    fn warned(mut self) -> Self {
+        self.severity = Severity::Warning;
+        self
+    }
+
     fn on(mut self, lock: Option<Name>, key: Option<Name>) -> Self {
         (self.lock, self.key) = (lock, key);
         self
@@ -151,6 +156,22 @@ fn fencing_drafts(arrival: &Arrival, fold: &mut Fold) -> Vec<Draft> {
             .filter(|_| row.iter().all(|op| op.key == row[0].key));
         drafts.push(Draft::new("hot-retry", *count, row.clone()).on(lock, key));
     }
+    for (lock, (count, witness)) in fold.renewals.phantoms(arrival) {
+        drafts.push(Draft::new("phantom-renew", count, witness).on(Some(lock), None));
+    }
+    for (&lock, clock) in &fold.clocks {
+        if let Some((matched, _, grants)) = clock.shows() {
+            let draft = Draft::new("timestamp-token", matched, grants.to_vec());
+            drafts.push(draft.warned().on(Some(lock), None));
+        }
+    }
+    for (&lock, (count, before, after)) in &fold.refused.found {
+        if !fold.retries.hot.contains_key(&lock) {
+            let witness = vec![Kept::clone(before), Kept::clone(after)];
+            let draft = Draft::new("write-after-refusal", *count, witness);
+            drafts.push(draft.warned().on(lock, after.key));
+        }
+    }
     drafts.extend(broken_keys(arrival, fold, &explained));
     drafts
 }
@@ -237,14 +258,14 @@ fn broken_keys(
 ) -> Vec<Draft> {
     let mut drafts = Vec::new();
     for (&key, state) in &mut fold.keys {
-        if explained.contains(&key) {
-            // What is alive is still to be looked at by whoever comes later.
+        let Some(broken) = state.broken() else {
             continue;
-        }
-        if let Some(broken) = state.broken() {
+        };
+        if !explained.contains(&key) {
             let lock = broken.ops.iter().find_map(|op| arrival.lock(op));
             drafts.push(Draft::new("not-linearizable", 1, broken.ops.clone()).on(lock, key));
         }
+        state.dismiss_doubt();
     }
     drafts
 }
