@@ -35,6 +35,12 @@ pub(crate) struct Spot {
 /// No operation, no name.
 const NONE: u32 = u32::MAX;
 
+/// What is done at locks, and refusals: few among many reads and writes, and what many rules are about.
+const FEW: Kind = Kind::ACQUIRE
+    .or(Kind::RENEW)
+    .or(Kind::RELEASE)
+    .or(Kind::REFUSAL);
+
 /// The first two writes of one value of one key, in order of invocation.
 #[derive(Clone, Copy, Debug)]
 struct Written {
@@ -104,6 +110,8 @@ pub(crate) struct Case<'a> {
     pub history: &'a History,
     /// Every invocation and every return, by index. An unknown outcome never returns.
     pub moments: Moments,
+    /// Those of operations that are any of [`FEW`].
+    few: Moments,
     pub mark_scope: MarkScope,
     /// What each operation is.
     pub kinds: Vec<Kind>,
@@ -133,6 +141,7 @@ impl<'a> Case<'a> {
         Self {
             history,
             moments: Moments::default(),
+            few: Moments::default(),
             mark_scope: header.map(|header| header.mark_scope).unwrap_or_default(),
             kinds: Vec::new(),
             spots: Vec::new(),
@@ -159,6 +168,7 @@ impl<'a> Case<'a> {
         };
         case.written.main = vec![None; history.values.count()];
         case.place();
+        case.few = case.moments.only(|op| case.kinds[op].is(FEW));
         let appends = case.has(Kind::APPEND);
         for (op, operation) in operations.iter().enumerate() {
             let kind = case.kinds[op];
@@ -169,6 +179,8 @@ impl<'a> Case<'a> {
                 case.note_read(op, operation);
             }
         }
+        // It was asked for that alone, and is large.
+        case.written = Writings::default();
         case
     }
 
@@ -287,7 +299,12 @@ impl<'a> Case<'a> {
 
     /// The moments of operations that are any of these, in order.
     pub fn walk(&self, kinds: Kind) -> impl Iterator<Item = Moment> {
-        let moments = self.moments.iter();
+        let moments = if FEW.holds(kinds) {
+            &self.few
+        } else {
+            &self.moments
+        };
+        let moments = moments.iter();
         moments.filter(move |moment| self.kinds[moment.op].is(kinds))
     }
 

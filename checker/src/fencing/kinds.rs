@@ -67,6 +67,12 @@ impl Kind {
         Self(self.0 | other.0)
     }
 
+    /// All of these marks are among its own.
+    #[inline]
+    pub const fn holds(self, all: Self) -> bool {
+        self.0 & all.0 == all.0
+    }
+
     /// It bears one of these marks.
     #[inline]
     pub const fn is(self, any: Self) -> bool {

@@ -9,6 +9,7 @@
 //! | `moments.rs`, `kinds.rs` | invocations and returns in order; which of them concern a rule |
 //! | `by_name.rs`, `value_places.rs` | what is kept for each name, and for each value of a key |
 //! | `proof.rs` | proofs of a high water, and what one pass over them shows |
+//! | `reads.rs` | what reads show of writes, in one walk |
 //! | `shown.rs` | when the file first shows that a write has taken effect |
 //! | `identity.rs` | when two operations are certainly of two holders |
 //! | `resource.rs` | `stale-write-accepted` |
@@ -61,6 +62,7 @@ mod partial;
 mod phantom;
 mod proof;
 mod raises;
+mod reads;
 mod register;
 mod release_of_others;
 mod resource;
@@ -82,9 +84,9 @@ use std::thread;
 pub(crate) use case::Case;
 pub(crate) use epochs::entangled;
 pub(crate) use linearizable::{Exact, Why};
+pub(crate) use proof::LateWrite;
 #[cfg(test)]
 pub(crate) use proof::late_writes;
-pub(crate) use proof::LateWrite;
 pub(crate) use register::Outside;
 pub(crate) use writers::Writers;
 
@@ -353,13 +355,13 @@ pub(crate) fn judge(history: &History) -> (Case<'_>, Judged) {
         || linearizable::gather(&plain),
         || Case::new(history),
     );
-    let (at_resource, (raised, beside, overlap)) = both(
+    let ((at_resource, overlap), (raised, beside)) = both(
         history,
-        || at_the_resource(&case),
+        || (at_the_resource(&case), overlap::overlaps(&case)),
         || {
             let raised = raises::raises(&case);
             let beside = beside_the_resource(&case, &raised);
-            (raised, beside, overlap::overlaps(&case))
+            (raised, beside)
         },
     );
     let AtResource {
@@ -447,7 +449,7 @@ struct AtResource {
 /// What the resource did wrong on some key.
 fn at_the_resource(case: &Case<'_>) -> AtResource {
     let proofs = proofs(case);
-    let shown = shown::Shown::new(case);
+    let reads = reads::reads(case);
     let mut drafts = resource::stale_writes(case, &proofs.late);
     let lost_marks = high_water::lost_marks(case, &proofs);
     // Where the mark was lost first, stale writes follow from that.
@@ -463,8 +465,8 @@ fn at_the_resource(case: &Case<'_>) -> AtResource {
     let lists = append::lists(case);
     let (failed, applied) = failed_write::applied_failures(case, &lists.failed);
     drafts.extend(lost_marks);
-    drafts.extend(non_atomic::non_atomic_checks(case, &shown));
-    drafts.extend(lost_write::lost_writes(case, &shown));
+    drafts.extend(non_atomic::non_atomic_checks(case, &reads));
+    drafts.extend(lost_write::lost_writes(case, &reads));
     drafts.extend(failed);
     drafts.extend(lists.drafts);
     let fresh = fresh_refused::refusals(case);

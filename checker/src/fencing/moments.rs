@@ -33,6 +33,14 @@ impl Moments {
         }
     }
 
+    /// Those of some operations.
+    pub fn only(&self, these: impl Fn(usize) -> bool) -> Self {
+        let these = |&moment: &u32| these((moment / 2) as usize);
+        Self {
+            packed: self.packed.iter().copied().filter(these).collect(),
+        }
+    }
+
     pub fn iter(&self) -> Walk<'_> {
         Walk(self.packed.iter())
     }
