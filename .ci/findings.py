@@ -1,8 +1,9 @@
 """What is known of real systems, measured: `.ci/soak findings` writes harness/docs/findings.md.
 
 FENCEPOST_FINDINGS_TIME says how long each run lasts (default 40s), FENCEPOST_FINDINGS_SEEDS how many seeds each cell
-of the grid has (default 1).
+of the grid has (default 1). The cells of the grid run three at a time: their holders mostly wait.
 """
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -14,13 +15,13 @@ SEEDS = range(1, int(os.environ.get("FENCEPOST_FINDINGS_SEEDS", "1")) + 1)
 LEASES, PAUSES = ["1s", "2s", "4s", "8s"], ["500ms", "1s", "2s", "4s", "8s", "16s"]
 
 
-def suite(folder, name, lock, resource, faults, run=""):
+def suite(folder, name, lock, resource, faults, run="", workload=""):
     """A suite file."""
     path = pathlib.Path(folder) / f"{name}.toml"
     entries = "".join("[[fault]]\n" + "".join(f"{key} = \"{value}\"\n" for key, value in fault.items()) for fault in faults)
     path.write_text(
-        f"name = \"{name}\"\n{'' if faults else 'fault = []'}\n[run]\ntime_limit = \"{TIME}\"\n{run}\n[lock]\n{lock}\n"
-        f"[resource]\n{resource}\n[worker]\ntimeout = \"1s\"\n[expect]\nzombie_writes = 1\n{entries}"
+        f"name = \"{name}\"\n{'' if faults else 'fault = []' + chr(10)}[run]\ntime_limit = \"{TIME}\"\n{run}\n[lock]\n{lock}\n"
+        f"[resource]\n{resource}\n[workload]\n{workload}\n[worker]\ntimeout = \"1s\"\n[expect]\nzombie_writes = 1\n{entries}"
     )
     return path
 
@@ -105,12 +106,16 @@ def write(run, table, circumstances, versions):
 
     parts = [f"# Findings: what etcd and PostgreSQL were seen to do\n\n{circumstances('findings')}"]
 
+    def shown(path):
+        """A suite, so that a reader can save it and run it: `fencepost run FILE --seed N`."""
+        return f"```toml\n{path.read_text().strip()}\n```\n\n"
+
     def part(text):
         parts.append(text)
         (ROOT / "harness/docs/findings.md").write_text("\n\n".join(parts) + "\n")
 
     postgres = "kind = \"postgres\"\nfence = "
-    grid = {}
+    paths = {}
     for fence in ["none", "conditional"]:
         for lease in LEASES:
             for pause in PAUSES:
@@ -119,9 +124,15 @@ def write(run, table, circumstances, versions):
                     {"kind": "pause", "on": "leader", "every": "15s", "length": "2s"},
                 ]
                 name = f"{'unfenced' if fence == 'none' else 'fenced'}-{lease}-{pause}"
-                path = suite(files, name, f"kind = \"etcd\"\nlease = \"{lease}\"", postgres + f"\"{fence}\"", faults)
-                counts = [measure(path, "--seed", seed).stale() for seed in SEEDS]
-                grid[fence, lease, pause] = [sum(column) for column in zip(*counts)]
+                lock = f"kind = \"etcd\"\nlease = \"{lease}\""
+                paths[fence, lease, pause] = suite(files, name, lock, postgres + f"\"{fence}\"", faults, "rate = 60", "critical_section = \"1ms..2s\"")
+
+    def fill(cell):
+        counts = [measure(paths[cell], "--seed", seed).stale() for seed in SEEDS]
+        return cell, [sum(column) for column in zip(*counts)]
+
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        grid = dict(pool.map(fill, paths))
 
     def cell(fence, lease, pause):
         acknowledged, stale, lost = grid[fence, lease, pause]
@@ -130,10 +141,12 @@ def write(run, table, circumstances, versions):
     for fence, title in [("none", "without fencing"), ("conditional", "with create_revision as the token")]:
         rows = [[lease] + [cell(fence, lease, pause) for pause in PAUSES] for lease in LEASES]
         part(
-            f"## etcd's lock {title}\n\nThe holder is stopped every 5 s for as long as the column says, the leader of etcd every 15 s for 2 s; "
-            f"{TIME} a cell, seeds {SEEDS.start} to {SEEDS.stop - 1}, 200 operations a second. Shown: the share of acknowledged writes that were made under "
+            f"## etcd's lock {title}\n\nEach hold is a critical section of up to 2 s with one write at its end. The holder is stopped every 5 s for as long "
+            f"as the column says, the leader of etcd every 15 s for 2 s; {TIME} a cell, seeds {SEEDS.start} to {SEEDS.stop - 1}. Shown: the share of acknowledged writes that were made under "
             "a token which another holder's completed write had outdone, and in parentheses their number, and how many of them "
-            "overwrote a newer holder's acknowledged write at once. etcd grants no lease below 2 s.\n\n"
+            "overwrote a newer holder's acknowledged write at once. etcd grants no lease below 2 s. Lease and length of the holder's pause vary "
+            "from this suite; each cell is `fencepost run FILE --seed N`:\n\n"
+            + shown(paths[fence, "2s", "4s"])
             + table(["lease"] + [f"stopped {pause}" for pause in PAUSES], rows)
         )
     rows = []
@@ -167,7 +180,9 @@ def write(run, table, circumstances, versions):
             rows.append([what, fence, history.overlaps(), f"{stale} of {acknowledged}", lost, history.end["verdict"], names(history.end)])
     part(
         "## PostgreSQL's advisory lock when its connection is cut\n\nIt is lost with its connection, and its holder is not told. "
-        f"{TIME} a row, seed 1. Overlaps are holds whose holder went on writing after a successor had.\n\n"
+        f"{TIME} a row, `fencepost run FILE --seed 1`. Overlaps are holds whose holder went on writing after a successor had. The fault and the fence vary "
+        "from this suite, the last one run:\n\n"
+        + shown(path)
         + table(["cut by", "fence", "overlaps", "stale writes acknowledged", "overwrote at once", "verdict", "findings"], rows)
     )
     rows = []
@@ -187,7 +202,9 @@ def write(run, table, circumstances, versions):
         )
     part(
         f"## Side by side\n\nNo faults, 10 clients, 4 locks, as many operations as they can carry out; {TIME} each, one after the other on one machine, through the "
-        "fault proxy. Milliseconds. A hand-over is from an acknowledged release to the next grant of the lock. Compare rows, not with other machines.\n\n"
+        "fault proxy. Milliseconds. A hand-over is from an acknowledged release to the next grant of the lock. Compare rows, not with other machines. "
+        "Lock and resource vary from this suite, the last one run, `fencepost run FILE --seed 1`:\n\n"
+        + shown(path)
         + table(["lock", "grants a second", "hand-over p50", "p90", "p99", "writes a second", "write p50", "p99"], rows)
     )
     part(f"Servers: {versions(out)}")
