@@ -401,13 +401,10 @@ impl<'a> Case<'a> {
 
     /// Answered `ok`, or unknown and its value was read.
     pub fn is_accepted(&self, op: usize) -> bool {
-        let operation = self.operation(op);
-        Self::is_fenced_write(operation)
-            && match operation.outcome {
-                Outcome::Ok => true,
-                Outcome::Unknown => self.first_read_of(op).is_some(),
-                Outcome::Failed => false,
-            }
+        let kind = self.kinds[op];
+        kind.is(Kind::FENCED)
+            && !kind.is(Kind::FAILED)
+            && (kind.is(Kind::OK) || self.first_read_of(op).is_some())
     }
 
     /// A grant: an acquire answered `ok` with a token.

@@ -316,6 +316,10 @@ impl Draft {
 /// From so many operations on a second thread is of use.
 const WORTH_A_THREAD: usize = 20_000;
 
+/// From so many operations on memory counts for more than a thread: what the exact check takes on its way is given back
+/// before the other rules begin.
+const ROOMY: usize = 4_000_000;
+
 /// What the rules say of a history.
 #[derive(Debug)]
 pub(crate) struct Judged {
@@ -350,20 +354,26 @@ fn both<A: Send, B>(
 /// Applies every rule. What does not need another's outcome is done beside it.
 pub(crate) fn judge(history: &History) -> (Case<'_>, Judged) {
     let plain = Case::of_registers(history);
-    let (gathered, case) = both(
-        history,
-        || linearizable::gather(&plain),
-        || Case::new(history),
-    );
-    let ((at_resource, overlap), (raised, beside)) = both(
-        history,
-        || (at_the_resource(&case), overlap::overlaps(&case)),
-        || {
-            let raised = raises::raises(&case);
-            let beside = beside_the_resource(&case, &raised);
-            (raised, beside)
-        },
-    );
+    let gather = || linearizable::gather(&plain);
+    let rest = || {
+        let case = Case::new(history);
+        let (at_resource, beside) = both(
+            history,
+            || at_the_resource(&case),
+            || {
+                let raised = raises::raises(&case);
+                let beside = beside_the_resource(&case, &raised);
+                (raised, beside, overlap::overlaps(&case))
+            },
+        );
+        (case, at_resource, beside)
+    };
+    let (gathered, (case, at_resource, (raised, beside, overlap))) =
+        if history.operations.len() < ROOMY {
+            both(history, gather, rest)
+        } else {
+            (gather(), rest())
+        };
     let AtResource {
         proofs,
         mut drafts,
