@@ -30,6 +30,7 @@ use super::story::{self, MOST, Scene};
 use super::value_places::{AllPlaces, Span};
 use super::writers::Writers;
 use super::{Draft, NOT_LINEARIZABLE, witness};
+use crate::census::Census;
 use crate::history::{Datum, Function, MarkScope, Name, Operation, Outcome};
 
 /// How many keys that were not judged are named one by one.
@@ -47,6 +48,7 @@ pub(crate) struct Exact {
 /// For the fencing rules. `explained` are the keys that another finding is about.
 pub(crate) fn broken_keys(
     case: &Case<'_>,
+    gathered: Gathered,
     raised: &HashMap<Option<Name>, Raised>,
     explained: &HashSet<Option<Name>>,
 ) -> (Vec<Draft>, Exact) {
@@ -55,12 +57,20 @@ pub(crate) fn broken_keys(
         shared: shared_from(case),
         grants_count: true,
     };
-    judge(case, explained, &signs)
+    judge(case, gathered, explained, &signs)
 }
 
 /// For the register model alone: no grants, and a mark a key.
-pub(crate) fn broken_registers(case: &Case<'_>) -> (Vec<Draft>, Exact) {
-    judge(case, &HashSet::new(), &Signs::default())
+pub(crate) fn broken_registers(case: &Case<'_>, gathered: Gathered) -> (Vec<Draft>, Exact) {
+    judge(case, gathered, &HashSet::new(), &Signs::default())
+}
+
+/// Every key with its operations; decided where it is nothing but a fenced register.
+#[derive(Debug)]
+pub(crate) struct Gathered {
+    keys: Vec<(Option<Name>, Keyed)>,
+    /// What there is in the history, counted on the way.
+    pub census: Census,
 }
 
 /// The operations of one key.
@@ -73,18 +83,24 @@ struct Keyed {
     outside: Option<Limit>,
     /// What is known of it as a fenced register, as long as it is nothing but one.
     gathering: Option<Gathering>,
+    /// It is nothing but a fenced register, and an order of atomic steps explains it.
+    sound: bool,
 }
 
 /// Operations by key. Those without a key are about one nameless object.
 ///
 /// In the same pass, in the order of the file, each key is gathered as a fenced register, for as long as nothing limits
-/// that: what one value or key has to do with another is then close together in memory.
-fn keys(case: &Case<'_>, signs: &Signs, places: &mut AllPlaces) -> Vec<(Option<Name>, Keyed)> {
+/// that: what one value or key has to do with another is then close together in memory. It asks for nothing but the
+/// operations, so it may be done beside everything else.
+pub(crate) fn gather(case: &Case<'_>) -> Gathered {
     let register = plain_register(case);
+    let mut places = AllPlaces::new(case.history.values.count());
+    let mut census = Census::new(case.history.names.count());
     let mut keys: ByName<Keyed> = ByName::default();
     let mut last_keys: Vec<Option<Option<Name>>> = vec![None; case.history.values.count()];
     let mut other_keys: HashSet<(Option<Name>, Datum)> = HashSet::new();
     for (op, operation) in case.history.operations.iter().enumerate() {
+        census.note(operation, case.is_refusal(operation));
         let on_object = match operation.function {
             Function::Acquire | Function::Renew | Function::Release => false,
             Function::Write | Function::Append | Function::Read | Function::Cas => true,
@@ -95,7 +111,7 @@ fn keys(case: &Case<'_>, signs: &Signs, places: &mut AllPlaces) -> Vec<(Option<N
         }
         let key = operation.key;
         let keyed = keys.of(key, || Keyed {
-            gathering: (signs.limit(key).is_none()).then(Gathering::new),
+            gathering: Some(Gathering::new()),
             ..Keyed::default()
         });
         keyed.ops.push(op);
@@ -129,7 +145,14 @@ fn keys(case: &Case<'_>, signs: &Signs, places: &mut AllPlaces) -> Vec<(Option<N
             register.gather(gathering, op, &mut places.of_key(key));
         }
     }
-    keys.into_sorted()
+    let mut keys = keys.into_sorted();
+    for (key, keyed) in &mut keys {
+        if let Some(gathering) = keyed.gathering.take() {
+            let decided = register.decide(gathering, &mut places.of_key(*key));
+            keyed.sound = decided.is_ok();
+        }
+    }
+    Gathered { keys, census }
 }
 
 /// What decides a key of which only its own writes raise the mark.
@@ -199,24 +222,26 @@ impl Signs {
     }
 }
 
-fn judge(case: &Case<'_>, explained: &HashSet<Option<Name>>, signs: &Signs) -> (Vec<Draft>, Exact) {
+fn judge(
+    case: &Case<'_>,
+    gathered: Gathered,
+    explained: &HashSet<Option<Name>>,
+    signs: &Signs,
+) -> (Vec<Draft>, Exact) {
     let mut drafts = Vec::new();
     let mut limits = Vec::new();
     let mut judged = 0;
-    let mut places = AllPlaces::new(case.history.values.count());
-    let register = plain_register(case);
-    let keys = keys(case, signs, &mut places);
-    for (key, keyed) in keys {
+    for (key, keyed) in gathered.keys {
         let Keyed {
             ops,
             span,
             outside,
-            gathering,
+            sound,
+            ..
         } = keyed;
         let mut sign = signs.limit(key);
         // A no is asked for again below, with its reasons.
-        let holds = gathering
-            .is_some_and(|gathering| register.decide(gathering, &mut places.of_key(key)).is_ok());
+        let holds = sound && sign.is_none();
         if !holds {
             let keyed = KeyedOps { key, ops, span };
             let mut violation = keyed.violation(case, signs, outside, sign);
@@ -445,7 +470,7 @@ mod tests {
         let history = scenario.history();
         let case = Case::new(&history);
         let raised = super::super::raises::raises(&case).keys;
-        let (drafts, exact) = broken_keys(&case, &raised, &HashSet::new());
+        let (drafts, exact) = broken_keys(&case, gather(&case), &raised, &HashSet::new());
         (
             drafts
                 .into_iter()

@@ -22,11 +22,13 @@
 //! | `intake.rs` | bytes in as they come, events or a [`History`] out |
 //! | `edn.rs`, `forms.rs` | EDN: one form; the maps of a file |
 //! | `jepsen.rs` | Jepsen's operations, from its history.edn or its log |
-//! | `shape.rs` | the shape that nearly every such line has, read fast |
+//! | `shape.rs`, `cursor.rs` | the shape that nearly every such line has, read fast; a place in such a line |
+//! | `words.rs` | the words of such lines as numbers |
 //! | `chunk.rs` | some whole lines, read by any thread and joined by one |
 //! | `stream.rs` | a file in, block by block, read by many threads |
 
 mod chunk;
+mod cursor;
 mod edn;
 mod event;
 mod fault_window;
@@ -46,6 +48,7 @@ mod simultaneous;
 mod stream;
 mod texts;
 mod value;
+mod words;
 
 pub use event::{Event, FaultEvent, FaultOutcome, FaultPhase, Line, NO_INDEX, Type};
 pub use fault_window::FaultWindow;

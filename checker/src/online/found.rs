@@ -15,7 +15,7 @@ use super::key::Key;
 use super::marks::{Elsewhere, Guilts, Place};
 use super::words::{Kept, Op};
 use crate::coverage::say_what_is_missing;
-use crate::fencing::{self, Case, proofs};
+use crate::fencing::{self, Case};
 use crate::finding::{Finding, Severity};
 use crate::history::{FaultWindow, History, MarkScope, Name, Operation, Values};
 use crate::judge::{decide, nothing_to_judge};
@@ -325,10 +325,9 @@ fn tell(arrival: &mut Arrival, draft: &Draft, model: Model) -> (Vec<u64>, String
         names: std::mem::take(&mut arrival.names),
         ..History::default()
     };
-    let case = Case::new(&history);
     let found = match model {
-        Model::Fencing => fencing::judge(&case, &proofs(&case)).0,
-        _ => fencing::judge_registers(&case).0,
+        Model::Fencing => fencing::judge(&history).1.findings,
+        _ => fencing::judge_registers(&Case::of_registers(&history)).0,
     };
     let text = |name: Option<Name>| name.map(|name| history.names.text(name).to_owned());
     let (lock, key) = (text(draft.lock), text(draft.key));
