@@ -18,8 +18,12 @@ const MOST_ROWS: usize = 14;
 const ROW: f64 = 17.0;
 /// A band that begins and ends as near as this to the one of its kind before is not drawn again, in pixels.
 const SAME: f64 = 3.0;
-/// Of more bands of one kind only those are drawn that reach further right than all before, by [`SAME`].
-const FEW: usize = 200;
+/// Of more bands of one kind only those are drawn that reach further right than all before, by [`STEP`].
+const FEW: usize = 100;
+/// What is too narrow to be told from its neighbours where there are many, in pixels.
+const STEP: f64 = 8.0;
+/// A narrower part of a bar is not hatched, in pixels.
+const HATCHED: f64 = 3.0;
 
 /// A fault that was in force.
 #[derive(Clone, Debug)]
@@ -203,7 +207,7 @@ impl Strip {
         let verb = if self.hidden == 1 { "lies" } else { "lie" };
         (self.hidden > 0).then(|| {
             format!(
-                "{} {verb} within {SAME} px of others of the kind and {} no band.",
+                "{} {verb} within {STEP} px of others of the kind and {} no band.",
                 counted(self.hidden as u64, "fault"),
                 if self.hidden == 1 { "has" } else { "have" }
             )
@@ -235,7 +239,7 @@ impl Spots {
         let is_new = if spot.seen <= FEW {
             (from - spot.last.0).abs() >= SAME || (to - spot.last.1).abs() >= SAME
         } else {
-            to - spot.reached >= SAME
+            to - spot.reached >= STEP
         };
         if is_new {
             spot.last = (from, to);
@@ -285,8 +289,7 @@ pub fn hatch_stopped<'a>(
             axis.x(band.from).max(bar.left),
             axis.x(band.to).min(bar.right),
         );
-        // What is thinner than a line is no hatching.
-        if to - from >= 1.0 {
+        if to - from >= HATCHED {
             scene.hatch(Area::new(from, bar.top, to, bar.bottom), SOFT_INK.tint(0.6));
         }
     }
@@ -365,7 +368,7 @@ mod tests {
         let mut scene = Scene::new(1_200, "many");
         let strip = strip(&mut scene, &axis, &bands, 0.0);
         let drawn = bands.len() - strip.hidden;
-        assert!((300..600).contains(&drawn), "{drawn}");
+        assert!((150..250).contains(&drawn), "{drawn}");
         assert!(
             strip
                 .hidden_note()
