@@ -19,9 +19,9 @@ const ROW: f64 = 17.0;
 /// A band that begins and ends as near as this to the one of its kind before is not drawn again, in pixels.
 const SAME: f64 = 3.0;
 /// Of more bands of one kind only those are drawn that reach further right than all before, by [`STEP`].
-const FEW: usize = 100;
+const FEW: usize = 60;
 /// What is too narrow to be told from its neighbours where there are many, in pixels.
-const STEP: f64 = 8.0;
+const STEP: f64 = 10.0;
 /// A narrower part of a bar is not hatched, in pixels.
 const HATCHED: f64 = 3.0;
 
@@ -368,7 +368,7 @@ mod tests {
         let mut scene = Scene::new(1_200, "many");
         let strip = strip(&mut scene, &axis, &bands, 0.0);
         let drawn = bands.len() - strip.hidden;
-        assert!((150..250).contains(&drawn), "{drawn}");
+        assert!((100..200).contains(&drawn), "{drawn}");
         assert!(
             strip
                 .hidden_note()
