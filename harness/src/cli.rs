@@ -127,6 +127,8 @@ pub struct RunArguments {
 pub enum TargetName {
     /// Processes of this machine, on loopback.
     Local,
+    /// Containers of a Docker engine, from an image that is built of this program; workers are processes of this machine.
+    Docker,
     /// Servers that you started, named by `endpoints` and `url` of the suite; none of them is stopped or killed.
     External,
 }

@@ -28,6 +28,9 @@ pub struct RunRecord {
     pub versions: BTreeMap<String, String>,
     /// The machine: `os`, `kernel`, `cpu`, `cores`, `memory_mb`.
     pub machine: BTreeMap<String, String>,
+    /// How things were done to the nodes, where that differs between machines: `engine`, `signals`, `links` ...
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub means: BTreeMap<String, String>,
     /// Client to worker.
     pub clients: BTreeMap<String, String>,
     /// The planned faults in order of time.

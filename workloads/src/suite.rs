@@ -108,6 +108,8 @@ pub enum TargetKind {
     /// Processes of this machine, on loopback.
     #[default]
     Local,
+    /// Containers of a Docker engine; the workers are processes of this machine.
+    Docker,
     /// Servers that somebody else started; everything else is of this machine.
     External,
 }
@@ -117,6 +119,10 @@ pub const TARGETS: &[(&str, &str)] = &[
     (
         "local",
         "processes of this machine, on loopback, every link through the fault proxy",
+    ),
+    (
+        "docker",
+        "containers of a Docker engine, from an image that is built of the binary itself; every link through the fault proxy",
     ),
     (
         "external",
@@ -130,6 +136,7 @@ impl TargetKind {
     pub fn name(self) -> &'static str {
         match self {
             Self::Local => "local",
+            Self::Docker => "docker",
             Self::External => "external",
         }
     }
@@ -468,11 +475,23 @@ impl Suite {
         ] {
             let given = !access.addresses().is_empty();
             match (self.target.kind, server) {
-                (TargetKind::Local, _) if given || *access != Access::default() => {
+                (TargetKind::Local | TargetKind::Docker, _)
+                    if given || *access != Access::default() =>
+                {
                     return Err(Misfit::between(
                         whereabouts[at],
-                        "the local target starts its own servers: [target] kind = \"external\" is right for others"
-                            .to_owned(),
+                        format!(
+                            "the {} target starts its own servers: [target] kind = \"external\" is right for others",
+                            self.target.kind.name()
+                        ),
+                    ));
+                }
+                (TargetKind::Docker, Server::Etcd | Server::Postgres) => {
+                    return Err(Misfit::between(
+                        kinds[at],
+                        format!(
+                            "kind {name:?} has no image in the docker target: \"reference\" is right"
+                        ),
                     ));
                 }
                 (TargetKind::External, Server::Reference) => {

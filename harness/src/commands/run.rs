@@ -18,6 +18,7 @@ use crate::proxies;
 use crate::report;
 use crate::runner::{self, Interrupts, Order, RunEnd};
 use crate::runtime;
+use crate::targets::docker::Engine;
 use crate::targets::{Service, systems};
 use crate::terminal::{complain, print, say};
 
@@ -61,6 +62,7 @@ fn status(end: &RunEnd) -> u8 {
 fn order(arguments: &RunArguments) -> Result<Order, HarnessError> {
     let target = arguments.target.map(|target| match target {
         TargetName::Local => TargetKind::Local,
+        TargetName::Docker => TargetKind::Docker,
         TargetName::External => TargetKind::External,
     });
     let mut suite = suite(&arguments.suite, target)?;
@@ -97,6 +99,11 @@ fn order(arguments: &RunArguments) -> Result<Order, HarnessError> {
         return Err(HarnessError::Usage(format!(
             "worker.command: there is no program {program:?} that can be started: a path, or a name on the PATH, is right"
         )));
+    }
+    if suite.target.kind == TargetKind::Docker && arguments.toxiproxy.is_some() {
+        return Err(HarnessError::Usage(
+            "--toxiproxy: in the docker target the fault proxy is a container of the run: leave it out".to_owned(),
+        ));
     }
     if let Some(api) = arguments.toxiproxy {
         proxies::look_at(api).map_err(|why| {
@@ -137,6 +144,11 @@ fn buildable(suite: &Suite, name: &str) -> Result<(), HarnessError> {
 
 /// That the suite's servers can be started here; or reached, and logged in to, where they are the user's.
 fn startable(suite: &Suite) -> Result<(), HarnessError> {
+    if suite.target.kind == TargetKind::Docker {
+        // Asked before anything is begun: that there is none is said at once.
+        Engine::reach()?;
+        return Ok(());
+    }
     if suite.target.kind == TargetKind::Local {
         for service in Service::ALL {
             (systems::kind_of(suite, service).installed)().map_err(|why| {

@@ -27,7 +27,8 @@ use crate::journal::{Entry, Journal};
 use crate::proxies::{Cause, Proxies};
 use crate::run_record::RunRecord;
 use crate::targets::{
-    LocalPlan, LocalTarget, LogKeeper, Ports, Service, Wire, link_of, move_out, namespace, proc,
+    LocalPlan, LocalTarget, LogKeeper, Ports, Service, Wire, docker, link_of, move_out, namespace,
+    proc,
 };
 
 /// How much longer than their own timeouts the workers' open operations may take after the load before they are given up.
@@ -88,6 +89,7 @@ impl Stage {
         let version = proxies.version().await?;
         record.versions.insert("toxiproxy".to_owned(), version);
         record.versions.extend(target.versions());
+        record.means = target.means();
         let workers = suite.run.workers.0 as usize;
         let [mut between, mut to_clients] = target.wires(workers, &mut ports)?;
         if order.toxiproxy.is_some() {
@@ -303,7 +305,13 @@ impl Stage {
         // It ends once everything is on disk, or nothing can be any more.
         let _ = tokio::task::spawn_blocking(move || writer.join()).await;
         record.troubles.extend(self.recorder.disk_error());
-        if left.is_empty() {
+        if order.keep && !self.journal.outside().docker.is_empty() {
+            // Everything is still there, and only whoever names the run takes it down.
+            let kept = self.journal.write(&Entry::Kept);
+            record
+                .troubles
+                .extend(kept.err().map(|error| error.to_string()));
+        } else if left.is_empty() {
             let removed = self.journal.remove();
             record
                 .troubles
@@ -320,9 +328,12 @@ impl Stage {
 /// Makes the proxies, and notes where they listen.
 async fn create_proxies(wires: &mut [Wire], proxies: &Proxies) -> Result<(), HarnessError> {
     for wire in wires {
-        wire.listen = proxies
-            .create(&wire.proxy, wire.listen, wire.upstream)
+        let listens = proxies
+            .create(&wire.proxy, wire.told, wire.upstream)
             .await?;
+        if wire.told == wire.listen {
+            wire.listen = listens;
+        }
     }
     Ok(())
 }
@@ -345,6 +356,9 @@ pub(super) async fn clear_failed(
         left += usize::from(own.exists() && std::fs::remove_dir_all(own).is_err());
     }
     left += move_out(&outside.tenancies).await.len();
+    left += docker::remove_recorded(&record.run, &outside.docker)
+        .1
+        .len();
     let names = outside.proxies;
     if let Some(api) = order.toxiproxy.filter(|_| !names.is_empty()) {
         left += match Proxies::connect(api).await {

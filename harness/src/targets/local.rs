@@ -1,6 +1,7 @@
-//! The local target: every node a process of this machine, on loopback, started from the one binary.
+//! The nodes of a run: brought up, reached into, taken down. Locally each is a process of this machine, on loopback,
+//! started from the one binary; in Docker the fault proxy and the systems are containers of one image of it.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -8,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use fencepost_workloads::suite::{Suite, TargetKind};
 
+use super::docker::{Estate, EstatePlan};
 use super::systems::{self, Doing, Place, Site, System};
 use super::wires::{self, PEERS, Wire, link_of};
 use super::{Node, NodeCommand, Ports, Spawner, Tenancy, adopt_orphans, kill_children};
@@ -17,6 +19,11 @@ use crate::journal::{Entry, Journal, Process};
 /// How long a node may take from its start until it answers; a database that was killed recovers first, while its clients
 /// knock all the time.
 const READY_WITHIN: Duration = Duration::from_secs(60);
+
+/// How the fault proxy's node is called.
+const PROXY: &str = "proxy";
+/// How the links are called on which the harness itself reaches what it cannot reach otherwise.
+const OURS: &str = "harness";
 
 /// One of the two roles that the systems under test have.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -68,6 +75,8 @@ pub struct LocalTarget {
     workers: Vec<SharedNode>,
     http: reqwest::Client,
     journal: Arc<Journal>,
+    /// The run's containers, if it has any.
+    estate: Option<Estate>,
     // Last: when the spawner's thread ends, the kernel kills what is left.
     spawner: Spawner,
 }
@@ -138,10 +147,25 @@ impl LocalTarget {
             keep: plan.keep,
             defects: [plan.lock_defect, plan.resource_defect],
         };
-        let (systems, roles) = systems::plan(plan.suite, &site, ports)?;
-        let (proxy, proxy_api) = match plan.toxiproxy {
-            Some(address) => (None, address),
-            None => {
+        let estate = match plan.suite.target.kind {
+            TargetKind::Docker => Some(Estate::open(estate_plan(&plan, executable)).await?),
+            TargetKind::Local | TargetKind::External => None,
+        };
+        let started = match &estate {
+            Some(estate) => Some(estate.start_proxy(PROXY).await?),
+            None => None,
+        };
+        let (systems, roles) = match &estate {
+            Some(estate) => systems::plan_contained(plan.suite, &site, estate)?,
+            None => systems::plan(plan.suite, &site, ports)?,
+        };
+        let (proxy, proxy_api) = match (plan.toxiproxy, started, &estate) {
+            (_, Some(container), Some(estate)) => {
+                let proxy = Arc::new(Mutex::new(Node::Container(container)));
+                (Some(proxy), estate.proxy_api()?)
+            }
+            (Some(address), ..) => (None, address),
+            _ => {
                 let address = ports.claim()?;
                 let command = NodeCommand {
                     arguments: vec![
@@ -151,11 +175,11 @@ impl LocalTarget {
                     ],
                     ..NodeCommand::new(
                         executable,
-                        format!("{}/proxy", plan.run),
+                        format!("{}/{PROXY}", plan.run),
                         plan.folder.join("logs").join("proxy.log"),
                     )
                 };
-                let proxy = spawn(&spawner, &plan.journal, "proxy", &command)?;
+                let proxy = spawn(&spawner, &plan.journal, PROXY, &command)?;
                 (Some(proxy), address)
             }
         };
@@ -171,6 +195,7 @@ impl LocalTarget {
             workers: Vec::new(),
             http,
             journal: plan.journal,
+            estate,
             spawner,
         };
         if let Some(proxy) = &target.proxy {
@@ -182,7 +207,7 @@ impl LocalTarget {
                     answer.is_ok_and(|answer| answer.status().is_success())
                 })
             };
-            target.until("proxy", proxy, answers).await?;
+            target.until(PROXY, proxy, answers).await?;
         }
         Ok(target)
     }
@@ -195,14 +220,21 @@ impl LocalTarget {
         for (position, system) in self.systems.iter().enumerate() {
             system.prepare(&self.spawner, &self.journal).await?;
             for (place, Place { name, .. }) in system.places().iter().enumerate() {
-                let Some(command) = system.command(place) else {
-                    continue;
+                let node = match (system.container(place), &self.estate) {
+                    (Some(command), Some(estate)) => {
+                        let container = estate.start(&command).await?;
+                        Arc::new(Mutex::new(Node::Container(container)))
+                    }
+                    _ => match system.command(place) {
+                        Some(command) => spawn(&self.spawner, &self.journal, name, &command)?,
+                        None => continue,
+                    },
                 };
                 self.nodes.push(RunningNode {
                     system: position,
                     place,
                     name: name.clone(),
-                    node: spawn(&self.spawner, &self.journal, name, &command)?,
+                    node,
                 });
             }
         }
@@ -219,7 +251,7 @@ impl LocalTarget {
             let places = self.system(service).places().iter();
             // A server of the user's has its address for a name.
             let address = |place: &Place| match suite.target.kind {
-                TargetKind::Local => place.address.to_string(),
+                TargetKind::Local | TargetKind::Docker => place.address.to_string(),
                 TargetKind::External => place.name.clone(),
             };
             Tenancy::new(suite, service, &self.run, places.map(address).collect())
@@ -241,23 +273,46 @@ impl LocalTarget {
                     proxy: wires::proxy_name(&self.run, &link, 0, 1),
                     link,
                     listen: way.advertised,
+                    told: way.advertised,
                     upstream: way.listens,
                     greeting: system.greeting(),
                 }
             })
         });
-        let between = between.collect();
+        let doors = self.systems.iter().flat_map(|system| {
+            let places = system.places().iter().enumerate();
+            places.filter_map(|(number, place)| {
+                let link = format!("{OURS}-{}", place.name);
+                Some(Wire {
+                    proxy: wires::proxy_name(&self.run, &link, 0, 1),
+                    link,
+                    listen: place.address,
+                    told: system.side_door(number)?,
+                    upstream: system.upstream(number),
+                    greeting: system.greeting(),
+                })
+            })
+        });
+        let between = between.chain(doors).collect();
         let mut to_clients = Vec::new();
         for worker in 0..workers {
             for service in Service::ALL {
                 let (link, system) = (link_of(worker, service), self.system(service));
                 let places = system.places();
-                for (part, place) in places.iter().enumerate() {
+                for part in 0..places.len() {
+                    let (told, listen) = match &self.estate {
+                        Some(estate) => estate.claim_link()?,
+                        None => {
+                            let listen = ports.claim()?;
+                            (listen, listen)
+                        }
+                    };
                     to_clients.push(Wire {
                         proxy: wires::proxy_name(&self.run, &link, part, places.len()),
                         link: link.clone(),
-                        listen: ports.claim()?,
-                        upstream: place.address,
+                        listen,
+                        told,
+                        upstream: system.upstream(part),
                         greeting: system.greeting(),
                     });
                 }
@@ -274,6 +329,13 @@ impl LocalTarget {
     #[must_use]
     pub fn proxy_api(&self) -> SocketAddr {
         self.proxy_api
+    }
+
+    /// How things are done to the run's nodes, where that is not the same everywhere.
+    #[must_use]
+    pub fn means(&self) -> BTreeMap<String, String> {
+        let means = self.estate.as_ref().map(Estate::means);
+        means.unwrap_or_default()
     }
 
     /// The versions of the systems, by name.
@@ -376,6 +438,26 @@ impl LocalTarget {
     pub async fn start_again(&self, node: usize) -> Result<String, HarnessError> {
         let begun = Instant::now();
         let running = &self.nodes[node];
+        let again = match &self.estate {
+            Some(estate) => Node::Container(estate.start_again(&running.name).await?),
+            None => self.spawn_again(running)?,
+        };
+        let who = match again.pid() {
+            Some(pid) => format!("pid {pid}"),
+            None => "it".to_owned(),
+        };
+        *running
+            .node
+            .lock()
+            .expect("no holder of a node's lock panics") = again;
+        self.ready(node).await?;
+        Ok(format!(
+            "{who} answers after {:.0} ms",
+            begun.elapsed().as_secs_f64() * 1e3
+        ))
+    }
+
+    fn spawn_again(&self, running: &RunningNode) -> Result<Node, HarnessError> {
         let command = self.systems[running.system]
             .command(running.place)
             .ok_or_else(|| HarnessError::node(&running.name, "is not ours to start"))?;
@@ -384,16 +466,7 @@ impl LocalTarget {
         })?;
         let process = Node::of(&command, child);
         write_down(&self.journal, &running.name, &command, &process)?;
-        let pid = process.pid();
-        *running
-            .node
-            .lock()
-            .expect("no holder of a node's lock panics") = process;
-        self.ready(node).await?;
-        Ok(format!(
-            "pid {pid} answers after {:.0} ms",
-            begun.elapsed().as_secs_f64() * 1e3
-        ))
+        Ok(process)
     }
 
     async fn ready(&self, node: usize) -> Result<(), HarnessError> {
@@ -435,6 +508,10 @@ impl LocalTarget {
     /// The last line of a node's log, for an error message.
     #[must_use]
     pub fn last_words(&self, name: &str) -> String {
+        if let Some(estate) = &self.estate {
+            // What cannot be read has no last words.
+            let _ = estate.save_log(name);
+        }
         let log =
             std::fs::read(self.folder.join("logs").join(format!("{name}.log"))).unwrap_or_default();
         let tail = String::from_utf8_lossy(&log[log.len().saturating_sub(4_096)..]).into_owned();
@@ -446,13 +523,27 @@ impl LocalTarget {
 
     /// Kills every node that is left, and removes the services' data unless it is to be kept. Returns what is left.
     pub fn take_down(&self, keep_data: bool) -> Vec<String> {
+        let mut left = self.end_processes(keep_data);
+        left.extend(
+            self.estate
+                .iter()
+                .flat_map(|estate| estate.take_down(keep_data)),
+        );
+        left
+    }
+
+    /// Kills what is a process of this machine, and removes the services' data unless it is to be kept.
+    fn end_processes(&self, keep_data: bool) -> Vec<String> {
         let services = self.nodes.iter().map(|running| &running.node);
         let nodes = self.workers.iter().chain(services).chain(&self.proxy);
         let killed = nodes.map(|node| {
             let mut node = node
                 .lock()
                 .unwrap_or_else(std::sync::PoisonError::into_inner);
-            node.kill()
+            match &mut *node {
+                Node::Process(process) => process.kill(),
+                Node::Container(_) => Ok(String::new()),
+            }
         });
         let mut left: Vec<String> = killed.filter_map(Result::err).collect();
         // Every node is dead and waited for: what has this process for its parent was left behind by one.
@@ -475,8 +566,21 @@ impl LocalTarget {
 
 impl Drop for LocalTarget {
     fn drop(&mut self) {
-        // After an orderly end there is nothing left to kill. Otherwise the journal knows what this leaves.
-        let _ = self.take_down(true);
+        // After an orderly end there is nothing left to kill. Otherwise the journal knows what this leaves. Containers
+        // go with their estate.
+        let _ = self.end_processes(true);
+    }
+}
+
+fn estate_plan<'a>(plan: &LocalPlan<'a>, executable: &'a Path) -> EstatePlan<'a> {
+    // One for each worker and service, and one for us and each service.
+    let links = 2 * (plan.suite.run.workers.0 + 1);
+    EstatePlan {
+        run: plan.run,
+        logs: plan.folder.join("logs"),
+        executable,
+        links: u16::try_from(links).expect("a suite has at most 64 workers"),
+        journal: Arc::clone(&plan.journal),
     }
 }
 
@@ -502,7 +606,7 @@ fn write_down(
     command: &NodeCommand,
     node: &Node,
 ) -> Result<(), HarnessError> {
-    let Some(process) = Process::now(node.pid()) else {
+    let Some(process) = node.pid().and_then(Process::now) else {
         return Ok(());
     };
     journal.write(&Entry::Node {

@@ -21,7 +21,7 @@ use crate::faults::Greeting;
 use crate::journal::{Entry, Journal, Process};
 use crate::targets::local::Service;
 use crate::targets::proc::Home;
-use crate::targets::{Node, NodeCommand, Owner, Ports, Spawner};
+use crate::targets::{NodeCommand, Owner, Ports, ProcessNode, Spawner};
 
 /// The node's name.
 const NAME: &str = "postgres";
@@ -218,7 +218,7 @@ impl System for Postgres {
             let child = spawner
                 .spawn(self.initdb.clone())
                 .map_err(|error| failed(format!("cannot be started: {error}")))?;
-            let mut node = Node::of(&self.initdb, child);
+            let mut node = ProcessNode::of(&self.initdb, child);
             if let Some(process) = Process::now(node.pid()) {
                 journal.write(&Entry::Node {
                     node: NAME.to_owned(),

@@ -1,0 +1,695 @@
+//! Everything that a run has at an engine: one network, its containers, their volumes.
+//!
+//! Each is written into the journal before it is made. What is under way when the run is given up is waited for and then
+//! removed with the rest, so nothing comes into being behind a take-down.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bollard::models::{
+    ContainerCreateBody, EndpointIpamConfig, EndpointSettings, HostConfig, HostConfigLogConfig,
+    Mount, MountType, NetworkingConfig, PortBinding,
+};
+use serde::{Deserialize, Serialize};
+use tokio::sync::RwLock;
+
+use super::container::{Container, Reach};
+use super::engine::{Engine, Kind};
+use super::image::Recipe;
+use super::{NODE_LABEL, RUN_LABEL};
+use crate::error::HarnessError;
+use crate::journal::{Entry, Journal};
+use crate::targets::proc::MARKER;
+
+/// The first port that the fault proxy listens on for a link, outside the ephemeral ones.
+const FIRST_LINK: u16 = 21_000;
+/// Where the fault proxy's API listens.
+pub const PROXY_API: u16 = 8_474;
+/// How long a container on this machine may take until it can be connected to by its own address.
+const ROUTED_WITHIN: Duration = Duration::from_secs(3);
+/// A container's log is kept so large by the engine.
+const LARGEST_LOG: &str = "8m";
+
+/// Something at an engine that is to go with the run.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Holding {
+    /// The engine, as DOCKER_HOST would say it.
+    pub host: String,
+    /// `container`, `network` or `volume`.
+    pub kind: Kind,
+    /// Its name.
+    pub name: String,
+}
+
+/// What a container is to be.
+#[derive(Clone, Debug)]
+pub struct ContainerCommand {
+    /// The node's name.
+    pub node: String,
+    /// Its image; none is the one of all roles, whose arguments begin with a verb.
+    pub image: Option<String>,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+    /// Variables that it is given.
+    pub environment: Vec<(String, String)>,
+    /// Its address in the run's network.
+    pub address: Ipv4Addr,
+    /// The folder inside that is a volume of its own.
+    pub data: Option<String>,
+    /// Ports that are published, each on a port of the engine's choice.
+    pub published: Vec<u16>,
+    /// Whether its standard input is open, for one that attaches before it is started.
+    pub attached: bool,
+}
+
+impl ContainerCommand {
+    /// A node of the one image.
+    #[must_use]
+    pub fn new(node: &str, address: Ipv4Addr, arguments: Vec<String>) -> Self {
+        Self {
+            node: node.to_owned(),
+            image: None,
+            arguments,
+            environment: Vec::new(),
+            address,
+            data: None,
+            published: Vec::new(),
+            attached: false,
+        }
+    }
+}
+
+/// What is asked of an estate.
+#[derive(Clone, Debug)]
+pub struct EstatePlan<'a> {
+    /// The run's id.
+    pub run: &'a str,
+    /// Where logs are saved.
+    pub logs: PathBuf,
+    /// The one binary.
+    pub executable: &'a Path,
+    /// How many links the fault proxy may be asked for.
+    pub links: u16,
+    /// Where everything is written down first.
+    pub journal: Arc<Journal>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Estate {
+    engine: Engine,
+    run: String,
+    logs: PathBuf,
+    image: Recipe,
+    journal: Arc<Journal>,
+    network: String,
+    /// The first address of the network's range.
+    range: [u8; 4],
+    next_address: AtomicU8,
+    next_link: AtomicU16,
+    links: u16,
+    /// Node to container, in the order of their names.
+    containers: Mutex<BTreeMap<String, String>>,
+    /// Closed for good once everything is taken down; held open by what is being made.
+    gate: Arc<RwLock<bool>>,
+    done: AtomicBool,
+    /// How the fault proxy's ports are reached from here; none until it was started.
+    doors: Mutex<Option<Doors>>,
+    /// Whether nodes' processes are reached by their ids; told by the fault proxy's.
+    reach: Mutex<Reach>,
+}
+
+/// How the ports of the fault proxy are reached.
+#[derive(Clone, Debug)]
+enum Doors {
+    /// At its own address.
+    Direct(Ipv4Addr),
+    /// At ports that the engine published on its machine.
+    Published(IpAddr, HashMap<u16, u16>),
+}
+
+impl Estate {
+    /// Reaches the engine, builds the image if it is not there, and makes the run's network.
+    ///
+    /// # Errors
+    /// When there is no engine, it lets us not in, or it cannot make them.
+    pub async fn open(plan: EstatePlan<'_>) -> Result<Self, HarnessError> {
+        let engine = Engine::reach()?;
+        let image = Recipe::of(plan.executable)?;
+        image.ensure(&engine).await?;
+        let network = format!("fencepost-{}", plan.run);
+        let mut estate = Self {
+            engine,
+            run: plan.run.to_owned(),
+            logs: plan.logs,
+            image,
+            journal: plan.journal,
+            network: network.clone(),
+            range: [0; 4],
+            next_address: AtomicU8::new(2),
+            next_link: AtomicU16::new(FIRST_LINK),
+            links: plan.links,
+            containers: Mutex::default(),
+            gate: Arc::default(),
+            done: AtomicBool::new(false),
+            doors: Mutex::default(),
+            reach: Mutex::new(Reach::Engine),
+        };
+        estate.announce(Kind::Network, &network)?;
+        let (engine, labels) = (estate.engine.clone(), estate.labels(None));
+        let made = estate
+            .make(async move { engine.create_network(&network, labels).await })
+            .await;
+        estate.range = made?;
+        Ok(estate)
+    }
+
+    /// The engine.
+    #[must_use]
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// The image of every role.
+    #[must_use]
+    pub fn image(&self) -> &Recipe {
+        &self.image
+    }
+
+    /// The run's network.
+    #[must_use]
+    pub fn network(&self) -> &str {
+        &self.network
+    }
+
+    /// How nodes' processes are reached.
+    #[must_use]
+    pub fn reach(&self) -> Reach {
+        *self.reach.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How each thing is done to containers here, for the run's record.
+    #[must_use]
+    pub fn means(&self) -> BTreeMap<String, String> {
+        let about = self.engine.about();
+        let (signals, links) = match self.reach() {
+            Reach::Host => (
+                "by host pid; evidence from /proc",
+                "where nsenter and nft or iptables are",
+            ),
+            Reach::Engine => (
+                "through the engine; evidence from its ps",
+                "no: the engine is not of this machine",
+            ),
+        };
+        let doors = self.doors.lock().unwrap_or_else(PoisonError::into_inner);
+        let addresses = match *doors {
+            Some(Doors::Published(..)) => "through published ports",
+            _ => "at the containers' own addresses",
+        };
+        drop(doors);
+        let freezer = match self.reach() {
+            Reach::Host => "docker pause; evidence from the control group",
+            Reach::Engine => "docker pause; evidence from the engine",
+        };
+        [
+            (
+                "engine",
+                format!(
+                    "Docker {} (API {}) at {}",
+                    about.version,
+                    about.api,
+                    self.engine.host()
+                ),
+            ),
+            ("image", self.image.tag.clone()),
+            ("signals", signals.to_owned()),
+            ("freezer", freezer.to_owned()),
+            ("links", format!("Toxiproxy's API, {addresses}")),
+            ("packet drop", links.to_owned()),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into()
+    }
+
+    /// An address in the run's network that nobody has.
+    pub fn claim_address(&self) -> Ipv4Addr {
+        let number = self.next_address.fetch_add(1, Ordering::Relaxed);
+        let [a, b, c, d] = self.range;
+        Ipv4Addr::new(a, b, c, d.wrapping_add(number))
+    }
+
+    /// Starts the fault proxy, and finds out how its ports and its process are reached.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub async fn start_proxy(&self, node: &str) -> Result<Container, HarnessError> {
+        let address = self.claim_address();
+        let listen = format!("0.0.0.0:{PROXY_API}");
+        let arguments = ["toxiproxy", "--listen", &listen].map(str::to_owned).into();
+        let mut command = ContainerCommand::new(node, address, arguments);
+        if self.engine.is_near() {
+            let container = self.start(&command).await?;
+            if routed(SocketAddr::from((address, PROXY_API)), &container).await {
+                self.settle(&container, Doors::Direct(address));
+                return Ok(container);
+            }
+            // The engine is in a machine or a network of its own: once more, with doors to the outside.
+            let (engine, name) = (self.engine.clone(), self.name_of(node));
+            self.engine
+                .on_thread(async move { engine.remove(Kind::Container, &name).await })
+                .await?;
+        }
+        let last = FIRST_LINK + self.links;
+        command.published = [PROXY_API].into_iter().chain(FIRST_LINK..last).collect();
+        let container = self.start(&command).await?;
+        let (engine, id) = (self.engine.clone(), container.id().to_owned());
+        let found = self
+            .engine
+            .on_thread(async move { engine.inspect(&id).await })
+            .await?;
+        let ports = found
+            .and_then(|found| found.network_settings?.ports)
+            .unwrap_or_default();
+        let published = ports.into_iter().filter_map(|(inside, bindings)| {
+            let inside = inside.split('/').next()?.parse().ok()?;
+            let outside = bindings?
+                .into_iter()
+                .find_map(|binding| binding.host_port?.parse().ok());
+            Some((inside, outside?))
+        });
+        let machine = self.engine.machine().unwrap_or("127.0.0.1").to_owned();
+        let resolved = (machine.as_str(), PROXY_API).to_socket_addrs().ok();
+        let resolved = resolved.and_then(|mut addresses| addresses.next());
+        let Some(resolved) = resolved else {
+            return Err(HarnessError::node(
+                "docker",
+                format!("{machine} has no address"),
+            ));
+        };
+        self.settle(
+            &container,
+            Doors::Published(resolved.ip(), published.collect()),
+        );
+        Ok(container)
+    }
+
+    fn settle(&self, proxy: &Container, doors: Doors) {
+        *self.doors.lock().unwrap_or_else(PoisonError::into_inner) = Some(doors);
+        *self.reach.lock().unwrap_or_else(PoisonError::into_inner) = proxy.reach();
+    }
+
+    /// Where the fault proxy's API is reached from here.
+    ///
+    /// # Errors
+    /// When it was not started, or the engine did not publish it.
+    pub fn proxy_api(&self) -> Result<SocketAddr, HarnessError> {
+        self.door(PROXY_API)
+    }
+
+    /// A place for a proxy: where it is told to listen, and where that is reached from here.
+    ///
+    /// # Errors
+    /// When there are no more.
+    pub fn claim_link(&self) -> Result<(SocketAddr, SocketAddr), HarnessError> {
+        let port = self.next_link.fetch_add(1, Ordering::Relaxed);
+        let reached = self.door(port)?;
+        let doors = self.doors.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = match *doors {
+            Some(Doors::Published(..)) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)),
+            _ => reached,
+        };
+        Ok((told, reached))
+    }
+
+    /// Whether the containers' own addresses lead nowhere from here.
+    #[must_use]
+    pub fn is_remote(&self) -> bool {
+        let doors = self.doors.lock().unwrap_or_else(PoisonError::into_inner);
+        matches!(*doors, Some(Doors::Published(..)))
+    }
+
+    fn door(&self, port: u16) -> Result<SocketAddr, HarnessError> {
+        let doors = self.doors.lock().unwrap_or_else(PoisonError::into_inner);
+        let door = match &*doors {
+            Some(Doors::Direct(address)) => Some(SocketAddr::from((*address, port))),
+            Some(Doors::Published(machine, ports)) => ports
+                .get(&port)
+                .map(|&outside| SocketAddr::from((*machine, outside))),
+            None => None,
+        };
+        door.ok_or_else(|| {
+            HarnessError::node(
+                "docker",
+                format!("port {port} of the fault proxy was not published"),
+            )
+        })
+    }
+
+    /// The name of a node's container.
+    #[must_use]
+    pub fn name_of(&self, node: &str) -> String {
+        format!("fencepost-{}-{node}", self.run)
+    }
+
+    /// Makes a container with its volume, and starts it.
+    ///
+    /// # Errors
+    /// When the engine refuses.
+    pub async fn start(&self, command: &ContainerCommand) -> Result<Container, HarnessError> {
+        let id = self.create(command).await?;
+        let engine = self.engine.clone();
+        self.make(async move {
+            engine.start(&id).await?;
+            Container::of(&engine, &id).await
+        })
+        .await
+        .map_err(|error| self.of_node(&command.node, error))
+    }
+
+    /// Makes a container with its volume, and does not start it; returns its id.
+    ///
+    /// # Errors
+    /// When the engine refuses.
+    pub async fn create(&self, command: &ContainerCommand) -> Result<String, HarnessError> {
+        let name = self.name_of(&command.node);
+        let volume = command.data.as_ref().map(|_| name.clone());
+        if let Some(volume) = &volume {
+            self.announce(Kind::Volume, volume)?;
+        }
+        self.announce(Kind::Container, &name)?;
+        let (engine, body) = (self.engine.clone(), self.body(command));
+        let labels = self.labels(Some(&command.node));
+        let made = name.clone();
+        let id = self
+            .make(async move {
+                if let Some(volume) = volume {
+                    engine.create_volume(&volume, labels).await?;
+                }
+                engine.create_container(&made, body).await
+            })
+            .await
+            .map_err(|error| self.of_node(&command.node, error))?;
+        self.containers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(command.node.clone(), name);
+        Ok(id)
+    }
+
+    /// Starts a container again that has ended, on its volume and under its address.
+    ///
+    /// # Errors
+    /// When the engine refuses.
+    pub async fn start_again(&self, node: &str) -> Result<Container, HarnessError> {
+        let (engine, name) = (self.engine.clone(), self.name_of(node));
+        self.make(async move {
+            engine.start(&name).await?;
+            let found = engine.inspect(&name).await?;
+            let id = found.and_then(|found| found.id).unwrap_or(name);
+            Container::of(&engine, &id).await
+        })
+        .await
+        .map_err(|error| self.of_node(node, error))
+    }
+
+    /// Takes charge of a container that somebody else has started.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub async fn take_charge(&self, id: &str) -> Result<Container, HarnessError> {
+        let (engine, id) = (self.engine.clone(), id.to_owned());
+        self.engine
+            .on_thread(async move { Container::of(&engine, &id).await })
+            .await
+    }
+
+    /// Saves what a container has said; returns why not. One that was never made has said nothing.
+    pub fn save_log(&self, node: &str) -> Result<(), String> {
+        let known = self
+            .containers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(node)
+            .cloned();
+        let Some(name) = known else { return Ok(()) };
+        let engine = self.engine.clone();
+        let text = self
+            .engine
+            .wait_for(async move { engine.logs(&name, "all").await })
+            .map_err(|error| error.to_string())?;
+        let path = self.logs.join(format!("{node}.log"));
+        std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    /// Saves all logs and removes everything, or keeps everything where that is asked for. Returns what is left.
+    pub fn take_down(&self, keep: bool) -> Vec<String> {
+        if self.done.swap(true, Ordering::SeqCst) {
+            return Vec::new();
+        }
+        let gate = Arc::clone(&self.gate);
+        // What is being made is there or refused afterwards, and nothing is begun any more.
+        self.engine
+            .wait_for(async move { *gate.write().await = true });
+        let nodes: Vec<String> = self
+            .containers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .keys()
+            .cloned()
+            .collect();
+        for node in nodes {
+            // A log that cannot be saved is no reason to leave the container.
+            let _ = self.save_log(&node);
+        }
+        if keep {
+            return Vec::new();
+        }
+        let holdings = self.journal.outside().docker;
+        let (engine, run) = (self.engine.clone(), self.run.clone());
+        let removed = self
+            .engine
+            .wait_for(async move { remove(&engine, &run, &holdings).await });
+        removed.1
+    }
+
+    /// Does what makes something, unless everything is being taken down.
+    async fn make<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, HarnessError>> + Send + 'static,
+    ) -> Result<T, HarnessError> {
+        let gate = Arc::clone(&self.gate);
+        self.engine
+            .on_thread(async move {
+                let closed = gate.read().await;
+                if *closed {
+                    return Err(HarnessError::node("docker", "the run is being taken down"));
+                }
+                work.await
+            })
+            .await
+    }
+
+    fn announce(&self, kind: Kind, name: &str) -> Result<(), HarnessError> {
+        self.journal.write(&Entry::Docker {
+            holding: Holding {
+                host: self.engine.host().to_owned(),
+                kind,
+                name: name.to_owned(),
+            },
+        })
+    }
+
+    fn labels(&self, node: Option<&str>) -> HashMap<String, String> {
+        let node = node.map(|node| (NODE_LABEL.to_owned(), node.to_owned()));
+        let run = (RUN_LABEL.to_owned(), self.run.clone());
+        [run].into_iter().chain(node).collect()
+    }
+
+    /// An error of the engine as one of the node that it is about.
+    fn of_node(&self, node: &str, error: HarnessError) -> HarnessError {
+        match error {
+            HarnessError::Node { message, .. } => HarnessError::node(node, message),
+            other => other,
+        }
+    }
+
+    fn body(&self, command: &ContainerCommand) -> ContainerCreateBody {
+        let ours = command.image.is_none();
+        let marker = (MARKER.to_owned(), format!("{}/{}", self.run, command.node));
+        let variables = [marker]
+            .into_iter()
+            .chain(command.environment.iter().cloned());
+        let mounts = command.data.as_ref().map(|folder| {
+            vec![Mount {
+                target: Some(folder.clone()),
+                source: Some(self.name_of(&command.node)),
+                typ: Some(MountType::VOLUME),
+                ..Mount::default()
+            }]
+        });
+        // On loopback where that is where we are; whoever names an engine elsewhere wants its machine's doors open.
+        let loopback = match self.engine.machine() {
+            Some(machine) => machine == "localhost" || machine.starts_with("127."),
+            None => true,
+        };
+        let binding = PortBinding {
+            host_ip: Some(if loopback { "127.0.0.1" } else { "0.0.0.0" }.to_owned()),
+            host_port: Some(String::new()),
+        };
+        let inside = |port: &u16| format!("{port}/tcp");
+        let bindings: HashMap<String, Option<Vec<PortBinding>>> = command
+            .published
+            .iter()
+            .map(|port| (inside(port), Some(vec![binding.clone()])))
+            .collect();
+        let host_config = HostConfig {
+            network_mode: Some(self.network.clone()),
+            mounts,
+            port_bindings: Some(bindings),
+            cap_drop: ours.then(|| vec!["ALL".to_owned()]),
+            security_opt: ours.then(|| vec!["no-new-privileges".to_owned()]),
+            log_config: Some(HostConfigLogConfig {
+                typ: Some("json-file".to_owned()),
+                config: Some(HashMap::from([
+                    ("max-size".to_owned(), LARGEST_LOG.to_owned()),
+                    ("max-file".to_owned(), "1".to_owned()),
+                ])),
+            }),
+            ..HostConfig::default()
+        };
+        let endpoint = EndpointSettings {
+            ipam_config: Some(EndpointIpamConfig {
+                ipv4_address: Some(command.address.to_string()),
+                ..EndpointIpamConfig::default()
+            }),
+            aliases: Some(vec![command.node.clone()]),
+            ..EndpointSettings::default()
+        };
+        ContainerCreateBody {
+            image: Some(
+                command
+                    .image
+                    .clone()
+                    .unwrap_or_else(|| self.image.tag.clone()),
+            ),
+            cmd: (ours || !command.arguments.is_empty()).then(|| command.arguments.clone()),
+            env: Some(
+                variables
+                    .map(|(name, value)| format!("{name}={value}"))
+                    .collect(),
+            ),
+            labels: Some(self.labels(Some(&command.node))),
+            // As us, so that its processes are ours to signal.
+            user: ours.then(|| format!("{}:{}", nix::unistd::getuid(), nix::unistd::getgid())),
+            exposed_ports: Some(command.published.iter().map(inside).collect()),
+            open_stdin: Some(command.attached),
+            stdin_once: Some(command.attached),
+            attach_stdin: Some(command.attached),
+            attach_stdout: Some(command.attached),
+            attach_stderr: Some(command.attached),
+            host_config: Some(host_config),
+            networking_config: Some(NetworkingConfig {
+                endpoints_config: Some(HashMap::from([(self.network.clone(), endpoint)])),
+            }),
+            ..ContainerCreateBody::default()
+        }
+    }
+}
+
+impl Drop for Estate {
+    fn drop(&mut self) {
+        // After an orderly end there is nothing left to remove. Otherwise the journal knows what this leaves.
+        let _ = self.take_down(false);
+    }
+}
+
+/// Whether a container on this machine is reached at its own address, once it listens.
+async fn routed(address: SocketAddr, container: &Container) -> bool {
+    if container.reach() == Reach::Engine {
+        return false;
+    }
+    let deadline = tokio::time::Instant::now() + ROUTED_WITHIN;
+    while tokio::time::Instant::now() < deadline && container.ended().is_none() {
+        let connected = tokio::task::spawn_blocking(move || {
+            TcpStream::connect_timeout(&address, Duration::from_millis(500)).is_ok()
+        });
+        if connected.await.unwrap_or(false) {
+            return true;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    // One that has ended is told as that, by whoever waits for its answer.
+    container.ended().is_some()
+}
+
+/// Removes what is recorded of `run`, where it carries the label of exactly that run. Returns what was removed, and what
+/// is left.
+pub fn remove_recorded(run: &str, holdings: &[Holding]) -> (Vec<String>, Vec<String>) {
+    let mut hosts: Vec<&str> = holdings
+        .iter()
+        .map(|holding| holding.host.as_str())
+        .collect();
+    hosts.sort_unstable();
+    hosts.dedup();
+    let (mut removed, mut left) = (Vec::new(), Vec::new());
+    for host in hosts {
+        let there: Vec<Holding> = holdings
+            .iter()
+            .filter(|holding| holding.host == host)
+            .cloned()
+            .collect();
+        match Engine::reach_at(host) {
+            Ok(engine) => {
+                let (asked, run) = (engine.clone(), run.to_owned());
+                let (gone, stays) =
+                    engine.wait_for(async move { remove(&asked, &run, &there).await });
+                removed.extend(gone);
+                left.extend(stays);
+            }
+            Err(error) => left.push(format!("what was made at {host}: {error}")),
+        }
+    }
+    (removed, left)
+}
+
+/// Containers first: networks and volumes that are in use cannot go.
+async fn remove(engine: &Engine, run: &str, holdings: &[Holding]) -> (Vec<String>, Vec<String>) {
+    let (mut removed, mut left) = (Vec::new(), Vec::new());
+    let mut known: Vec<(Kind, String)> = holdings
+        .iter()
+        .map(|holding| (holding.kind, holding.name.clone()))
+        .collect();
+    known.dedup();
+    for kind in [Kind::Container, Kind::Network, Kind::Volume] {
+        let mut under_way = tokio::task::JoinSet::new();
+        for (_, name) in known.iter().filter(|(of, _)| *of == kind) {
+            let (engine, run, name) = (engine.clone(), run.to_owned(), name.clone());
+            under_way.spawn(async move {
+                let told = format!("{} {name}", kind.name());
+                match engine.owner(kind, &name).await {
+                    Ok(None) => Ok(None),
+                    // Somebody else's of that name.
+                    Ok(Some(owner)) if owner != run => Ok(None),
+                    Ok(Some(_)) => match engine.remove(kind, &name).await {
+                        Ok(()) => Ok(Some(told)),
+                        Err(error) => Err(format!("{told}: {error}")),
+                    },
+                    Err(error) => Err(format!("{told}: {error}")),
+                }
+            });
+        }
+        for done in under_way.join_all().await {
+            match done {
+                Ok(told) => removed.extend(told),
+                Err(told) => left.push(told),
+            }
+        }
+    }
+    removed.sort();
+    (removed, left)
+}
