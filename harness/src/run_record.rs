@@ -70,6 +70,9 @@ pub struct PlannedFault {
     pub node: Option<u32>,
     /// The delay drawn for it, in milliseconds (latency).
     pub delay_ms: Option<u64>,
+    /// How far the clock was drawn to jump, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_ms: Option<u64>,
 }
 
 /// How long a phase took.

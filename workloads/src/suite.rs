@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 pub use built_in::{BUILT_IN, BuiltIn, built_in};
 pub use error::{Misfit, SuiteError};
-pub use fault::{FAULT_KINDS, Fault, FaultKind, Link, On};
+pub use fault::{Direction, FAULT_KINDS, Fault, FaultKind, Link, On};
 pub use kind::Kind;
 pub use length::{Length, Span};
 pub use lock::Lock;
@@ -148,6 +148,9 @@ impl TargetKind {
 pub struct Worker {
     /// The program and its arguments; empty is the built-in worker.
     pub command: Vec<String>,
+    /// Where it runs.
+    #[serde(rename = "where", skip_serializing_if = "Whereabouts::is_host")]
+    pub place: Whereabouts,
     /// How long a client waits for an answer before it calls the outcome unknown; an acquire waits its queueing time longer. 10 ms to 1 min.
     pub timeout: Span<10, 60_000>,
 }
@@ -156,8 +159,26 @@ impl Default for Worker {
     fn default() -> Self {
         Self {
             command: Vec::new(),
+            place: Whereabouts::Host,
             timeout: Span(Duration::from_millis(500)),
         }
+    }
+}
+
+/// Where workers run.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Whereabouts {
+    /// As processes of this machine.
+    #[default]
+    Host,
+    /// As containers on the run's network, with the docker target.
+    Docker,
+}
+
+impl Whereabouts {
+    fn is_host(&self) -> bool {
+        *self == Self::Host
     }
 }
 
@@ -402,6 +423,20 @@ impl Suite {
         }
         self.servers_fit()?;
         self.faults_fit()?;
+        if self.worker.place == Whereabouts::Docker {
+            let why = match (self.target.kind, self.worker.command.is_empty()) {
+                (TargetKind::Docker, true) => None,
+                (TargetKind::Docker, false) => Some(
+                    "a program of this machine is not in the image: [worker] where = \"host\", or no command, is right",
+                ),
+                _ => Some(
+                    "workers in containers need the docker target: [target] kind = \"docker\" is right",
+                ),
+            };
+            if let Some(why) = why {
+                return Err(Misfit::between(&["worker.where"], why.to_owned()));
+            }
+        }
         if self.worker.command.first().is_some_and(String::is_empty) {
             return Err(Misfit::between(
                 &["worker.command"],
@@ -422,6 +457,33 @@ impl Suite {
                 "kind",
                 format!(
                     "{} strikes a server, and the external target touches none: faults on workers and on links from them are right",
+                    self.fault[position].label()
+                ),
+            ));
+        }
+        let contained = self.target.kind == TargetKind::Docker;
+        let needs_containers = |fault: &Fault| fault.kind.is_of_containers() && !contained;
+        if let Some(position) = self.fault.iter().position(needs_containers) {
+            return Err(Misfit::in_fault(
+                position,
+                "kind",
+                format!(
+                    "{} needs containers: [target] kind = \"docker\" is right",
+                    self.fault[position].label()
+                ),
+            ));
+        }
+        let strikes_a_container = |fault: &Fault| {
+            fault.kind.is_of_containers() && matches!(fault.on, Some(On::Worker | On::Node(_)))
+        };
+        if let Some(position) = self.fault.iter().position(strikes_a_container)
+            && self.worker.place == Whereabouts::Host
+        {
+            return Err(Misfit::in_fault(
+                position,
+                "on",
+                format!(
+                    "{} needs workers in containers: [worker] where = \"docker\" is right",
                     self.fault[position].label()
                 ),
             ));

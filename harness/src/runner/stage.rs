@@ -116,7 +116,7 @@ impl Stage {
         let (conductor_sender, inbox) = mpsc::unbounded_channel();
         let namespace = namespace(&record.run);
         let hellos = hellos(suite, &roster, &namespace, &to_clients);
-        let links = start_workers(suite, &mut target, hellos, &recorder, &conductor_sender)?;
+        let links = start_workers(suite, &mut target, hellos, &recorder, &conductor_sender).await?;
         let conductor = Conductor::new(Score {
             clock,
             recorder: Arc::clone(&recorder),
@@ -410,7 +410,7 @@ fn hellos(suite: &Suite, roster: &Roster, namespace: &str, wires: &[Wire]) -> Ve
     (0..suite.run.workers.0 as usize).map(hello).collect()
 }
 
-fn start_workers(
+async fn start_workers(
     suite: &Suite,
     target: &mut LocalTarget,
     hellos: Vec<Hello>,
@@ -419,7 +419,7 @@ fn start_workers(
 ) -> Result<Vec<WorkerLink>, HarnessError> {
     let mut links = Vec::new();
     for (worker, hello) in hellos.into_iter().enumerate() {
-        let node = target.start_worker(&suite.worker.command)?;
+        let node = target.start_worker(&suite.worker).await?;
         let pipes = node
             .lock()
             .expect("no holder of a node's lock panics")

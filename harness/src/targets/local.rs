@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use fencepost_workloads::suite::{Suite, TargetKind};
+use fencepost_workloads::suite::{Suite, TargetKind, Whereabouts, Worker};
 
-use super::docker::{Estate, EstatePlan};
+use super::docker::{ContainerCommand, Estate, EstatePlan};
 use super::systems::{self, Doing, Place, Site, System};
 use super::wires::{self, PEERS, Wire, link_of};
 use super::{Node, NodeCommand, Ports, Spawner, Tenancy, adopt_orphans, kill_children};
 use crate::error::HarnessError;
+use crate::faults::Greeting;
 use crate::journal::{Entry, Journal, Process};
 
 /// How long a node may take from its start until it answers; a database that was killed recovers first, while its clients
@@ -410,8 +411,47 @@ impl LocalTarget {
     ///
     /// # Errors
     /// When the program cannot be started.
-    pub fn start_worker(&mut self, command: &[String]) -> Result<SharedNode, HarnessError> {
+    pub async fn start_worker(&mut self, worker: &Worker) -> Result<SharedNode, HarnessError> {
         let name = format!("w{}", self.workers.len() + 1);
+        let node = match (&self.estate, worker.place) {
+            (Some(estate), Whereabouts::Docker) => self.contain_worker(estate, &name).await?,
+            _ => self.spawn_worker(&name, &worker.command)?,
+        };
+        self.workers.push(Arc::clone(&node));
+        Ok(node)
+    }
+
+    /// A worker in a container, behind a process of this machine that has its pipes.
+    async fn contain_worker(
+        &self,
+        estate: &Estate,
+        name: &str,
+    ) -> Result<SharedNode, HarnessError> {
+        let command = ContainerCommand {
+            attached: true,
+            ..ContainerCommand::new(name, estate.claim_address(), vec!["worker".to_owned()])
+        };
+        let id = estate.create(&command).await?;
+        let bridge = NodeCommand {
+            arguments: vec!["attach".into(), id.clone().into()],
+            piped: true,
+            ..NodeCommand::new(
+                &self.executable,
+                format!("{}/{name}-bridge", self.run),
+                self.folder.join("logs").join(format!("{name}-bridge.log")),
+            )
+        };
+        let child = self.spawner.spawn(bridge).map_err(|error| {
+            HarnessError::node(
+                name,
+                format!("what holds its pipes cannot be started: {error}"),
+            )
+        })?;
+        let container = estate.bridged(name, &id, child).await?;
+        Ok(Arc::new(Mutex::new(Node::Container(container))))
+    }
+
+    fn spawn_worker(&self, name: &str, command: &[String]) -> Result<SharedNode, HarnessError> {
         let (program, arguments) = match command.split_first() {
             Some((program, arguments)) => (
                 Path::new(program),
@@ -426,9 +466,7 @@ impl LocalTarget {
             piped: true,
             ..NodeCommand::new(program, marker, log)
         };
-        let node = spawn(&self.spawner, &self.journal, &name, &command)?;
-        self.workers.push(Arc::clone(&node));
-        Ok(node)
+        spawn(&self.spawner, &self.journal, name, &command)
     }
 
     /// Starts a killed node again, on its data and its port, and waits until it answers. The text is the evidence.
@@ -455,6 +493,60 @@ impl LocalTarget {
             "{who} answers after {:.0} ms",
             begun.elapsed().as_secs_f64() * 1e3
         ))
+    }
+
+    /// Starts a killed service again on an empty volume, under the same address. The text is the evidence.
+    ///
+    /// # Errors
+    /// When it does not come back.
+    pub async fn redeploy(&self, node: usize) -> Result<String, HarnessError> {
+        let begun = Instant::now();
+        let running = &self.nodes[node];
+        let command = self.systems[running.system].container(running.place);
+        let (Some(command), Some(estate)) = (command, &self.estate) else {
+            return Err(HarnessError::node(&running.name, "is no container"));
+        };
+        estate.remove(&running.name).await?;
+        let again = Node::Container(estate.start(&command).await?);
+        *running
+            .node
+            .lock()
+            .expect("no holder of a node's lock panics") = again;
+        self.ready(node).await?;
+        Ok(format!(
+            "a container of the same name answers on an empty volume after {:.0} ms",
+            begun.elapsed().as_secs_f64() * 1e3
+        ))
+    }
+
+    /// Starts another lock service beside the first, on a volume of its own; returns where the fault proxy reaches it.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub async fn start_second(&self, name: &str) -> Result<SocketAddr, HarnessError> {
+        let lock = self.system(Service::Lock);
+        let (Some(mut command), Some(estate)) = (lock.container(0), &self.estate) else {
+            return Err(HarnessError::node(name, "the lock service is no container"));
+        };
+        name.clone_into(&mut command.node);
+        command.address = estate.claim_address();
+        let upstream = SocketAddr::from((command.address, lock.upstream(0).port()));
+        estate.start(&command).await?;
+        Ok(upstream)
+    }
+
+    /// Where a service's node is knocked at, and what with.
+    #[must_use]
+    pub fn door(&self, node: usize) -> (SocketAddr, Greeting) {
+        let running = &self.nodes[node];
+        let system = &self.systems[running.system];
+        (system.places()[running.place].address, system.greeting())
+    }
+
+    /// The run's containers, if it has any.
+    #[must_use]
+    pub fn estate(&self) -> Option<&Estate> {
+        self.estate.as_ref()
     }
 
     fn spawn_again(&self, running: &RunningNode) -> Result<Node, HarnessError> {

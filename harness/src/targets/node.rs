@@ -6,6 +6,8 @@ use super::docker::Container;
 use super::process_node::ProcessNode;
 use super::{Crowd, NodeCommand};
 
+const NO_CONTAINER: &str = "a process of this machine is in no control group of its own";
+
 /// A node that was started.
 #[derive(Debug)]
 pub enum Node {
@@ -73,6 +75,28 @@ impl Node {
         match self {
             Self::Process(node) => node.crowd().resume(),
             Self::Container(node) => node.resume(),
+        }
+    }
+
+    /// Freezes the node's control group. `Ok` is the evidence.
+    ///
+    /// # Errors
+    /// When it is no container, or does not freeze.
+    pub fn freeze(&self) -> Result<String, String> {
+        match self {
+            Self::Process(_) => Err(NO_CONTAINER.to_owned()),
+            Self::Container(node) => node.freeze(),
+        }
+    }
+
+    /// Thaws it again. `Ok` is the evidence.
+    ///
+    /// # Errors
+    /// When it is no container, or stays frozen.
+    pub fn thaw(&self) -> Result<String, String> {
+        match self {
+            Self::Process(_) => Err(NO_CONTAINER.to_owned()),
+            Self::Container(node) => node.thaw(),
         }
     }
 

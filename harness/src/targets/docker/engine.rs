@@ -5,7 +5,6 @@
 //! is told in one line.
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -16,14 +15,16 @@ use bollard::models::{
     VolumeCreateRequest,
 };
 use bollard::query_parameters::{
-    BuildImageOptionsBuilder, CreateContainerOptionsBuilder, KillContainerOptionsBuilder,
-    ListContainersOptionsBuilder, ListNetworksOptionsBuilder, ListVolumesOptionsBuilder,
-    LogsOptionsBuilder, RemoveContainerOptionsBuilder, RemoveVolumeOptionsBuilder,
-    TopOptionsBuilder, WaitContainerOptionsBuilder,
+    AttachContainerOptionsBuilder, BuildImageOptionsBuilder, CreateContainerOptionsBuilder,
+    KillContainerOptionsBuilder, ListContainersOptionsBuilder, ListNetworksOptionsBuilder,
+    ListVolumesOptionsBuilder, LogsOptionsBuilder, RemoveContainerOptionsBuilder,
+    RemoveVolumeOptionsBuilder, TopOptionsBuilder, UploadToContainerOptionsBuilder,
+    WaitContainerOptionsBuilder,
 };
 use bollard::{ClientVersion, Docker};
 use futures_util::StreamExt;
 use serde::{Deserialize, Serialize};
+use tokio::io::AsyncWriteExt;
 use tokio::runtime::Runtime;
 
 use super::RUN_LABEL;
@@ -510,12 +511,15 @@ impl Engine {
         Ok(rows.filter_map(|row| row.get(column).cloned()).collect())
     }
 
-    /// What a container has said, at most `tail` lines.
-    pub async fn logs(&self, container: &str, tail: &str) -> Result<Vec<u8>, HarnessError> {
+    /// What a container has said on standard error, and on standard output where that is no pipe of ours.
+    pub async fn logs(
+        &self,
+        container: &str,
+        standard_output: bool,
+    ) -> Result<Vec<u8>, HarnessError> {
         let options = LogsOptionsBuilder::default()
-            .stdout(true)
+            .stdout(standard_output)
             .stderr(true)
-            .tail(tail)
             .build();
         let read = async {
             let mut lines = self.docker.logs(container, Some(options));
@@ -560,6 +564,65 @@ impl Engine {
         let connected = self.docker.connect_network(network, request);
         self.call(&format!("put {container} on its network"), connected)
             .await
+    }
+
+    /// Puts a file into a folder of a container, which may run.
+    pub async fn put(
+        &self,
+        container: &str,
+        folder: &str,
+        name: &str,
+        bytes: &[u8],
+    ) -> Result<(), HarnessError> {
+        let attempt = format!("put {name} into {container}");
+        let mut header = tar::Header::new_gnu();
+        header.set_mode(0o644);
+        header.set_size(bytes.len() as u64);
+        header.set_mtime(0);
+        let mut archive = tar::Builder::new(Vec::new());
+        let archive = archive
+            .append_data(&mut header, name, bytes)
+            .and_then(|()| archive.into_inner())
+            .map_err(|error| {
+                HarnessError::node("docker", format!("failed to {attempt}: {error}"))
+            })?;
+        let options = UploadToContainerOptionsBuilder::default()
+            .path(folder)
+            .build();
+        let body = bollard::body_full(archive.into());
+        let put = self
+            .docker
+            .upload_to_container(container, Some(options), body);
+        self.call(&attempt, put).await
+    }
+
+    /// Attaches to a container that was made for it, starts it, and copies between it and this process's standard input
+    /// and output until it ends; its exit status, where the engine knows.
+    pub async fn lend_pipes(&self, container: &str) -> Result<Option<i64>, HarnessError> {
+        let options = AttachContainerOptionsBuilder::default()
+            .stdin(true)
+            .stdout(true)
+            .stream(true)
+            .build();
+        let attached = self.docker.attach_container(container, Some(options));
+        let attached = self
+            .call(&format!("attach to {container}"), attached)
+            .await?;
+        let (mut output, mut input) = (attached.output, attached.input);
+        self.start(container).await?;
+        tokio::spawn(async move {
+            // Either end may go first; then the other notices.
+            let _ = tokio::io::copy(&mut tokio::io::stdin(), &mut input).await;
+            let _ = input.shutdown().await;
+        });
+        let mut stdout = tokio::io::stdout();
+        while let Some(Ok(chunk)) = output.next().await {
+            let written = stdout.write_all(&chunk.into_bytes()).await;
+            if written.is_err() || stdout.flush().await.is_err() {
+                break;
+            }
+        }
+        Ok(self.ended(container).await)
     }
 
     /// The run of which something is, as its label says; `None` where there is no such thing.
@@ -714,13 +777,4 @@ fn words(error: &Error) -> String {
         cause = found.source();
     }
     text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// Whether a socket is there, for a look before anything is asked.
-#[must_use]
-pub fn socket_is_there() -> bool {
-    match std::env::var("DOCKER_HOST") {
-        Ok(host) if !host.trim().is_empty() => true,
-        _ => Path::new(DEFAULT_HOST.trim_start_matches("unix://")).exists(),
-    }
 }

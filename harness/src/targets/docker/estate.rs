@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::path::{Path, PathBuf};
+use std::process::Child;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -19,7 +20,7 @@ use tokio::sync::RwLock;
 
 use super::container::{Container, Reach};
 use super::engine::{Engine, Kind};
-use super::image::Recipe;
+use super::image::{FAKETIME_IN_IMAGE, Recipe};
 use super::{NODE_LABEL, RUN_LABEL};
 use crate::error::HarnessError;
 use crate::journal::{Entry, Journal};
@@ -31,6 +32,10 @@ const FIRST_LINK: u16 = 21_000;
 pub const PROXY_API: u16 = 8_474;
 /// How long a container on this machine may take until it can be connected to by its own address.
 const ROUTED_WITHIN: Duration = Duration::from_secs(3);
+/// The file of a service's volume that its clock reads, where it has one of ours.
+const CLOCK_FILE: &str = "clock";
+/// How long a container may take to be started by another process.
+const STARTED_WITHIN: Duration = Duration::from_secs(20);
 /// A container's log is kept so large by the engine.
 const LARGEST_LOG: &str = "8m";
 
@@ -67,6 +72,19 @@ pub struct ContainerCommand {
 }
 
 impl ContainerCommand {
+    /// Lets its wall clock be set: the clock of the image is preloaded, and reads a file of the node's volume.
+    pub fn with_a_clock(&mut self) {
+        for (name, value) in [
+            ("LD_PRELOAD", FAKETIME_IN_IMAGE),
+            ("FAKETIME_TIMESTAMP_FILE", "/data/clock"),
+            ("FAKETIME_NO_CACHE", "1"),
+            // Else everything that waits would wait for the time that jumped.
+            ("DONT_FAKE_MONOTONIC", "1"),
+        ] {
+            self.environment.push((name.to_owned(), value.to_owned()));
+        }
+    }
+
     /// A node of the one image.
     #[must_use]
     pub fn new(node: &str, address: Ipv4Addr, arguments: Vec<String>) -> Self {
@@ -112,8 +130,8 @@ pub struct Estate {
     next_address: AtomicU8,
     next_link: AtomicU16,
     links: u16,
-    /// Node to container, in the order of their names.
-    containers: Mutex<BTreeMap<String, String>>,
+    /// Each node's container, in the order of their names.
+    containers: Mutex<BTreeMap<String, Made>>,
     /// Closed for good once everything is taken down; held open by what is being made.
     gate: Arc<RwLock<bool>>,
     done: AtomicBool,
@@ -121,6 +139,15 @@ pub struct Estate {
     doors: Mutex<Option<Doors>>,
     /// Whether nodes' processes are reached by their ids; told by the fault proxy's.
     reach: Mutex<Reach>,
+}
+
+/// A container that was made.
+#[derive(Clone, Debug)]
+struct Made {
+    name: String,
+    address: Ipv4Addr,
+    /// Whether its standard output is a pipe of ours, and no log.
+    attached: bool,
 }
 
 /// How the ports of the fault proxy are reached.
@@ -394,10 +421,15 @@ impl Estate {
             })
             .await
             .map_err(|error| self.of_node(&command.node, error))?;
+        let made = Made {
+            name,
+            address: command.address,
+            attached: command.attached,
+        };
         self.containers
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .insert(command.node.clone(), name);
+            .insert(command.node.clone(), made);
         Ok(id)
     }
 
@@ -417,15 +449,125 @@ impl Estate {
         .map_err(|error| self.of_node(node, error))
     }
 
-    /// Takes charge of a container that somebody else has started.
+    /// Removes a container and its volume in the middle of a run.
     ///
     /// # Errors
-    /// When it does not run.
-    pub async fn take_charge(&self, id: &str) -> Result<Container, HarnessError> {
-        let (engine, id) = (self.engine.clone(), id.to_owned());
+    /// When the engine refuses.
+    pub async fn remove(&self, node: &str) -> Result<(), HarnessError> {
+        // What it has said so far is lost with it otherwise.
+        let _ = self.save_log(node);
+        let (engine, name) = (self.engine.clone(), self.name_of(node));
+        self.containers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(node);
         self.engine
-            .on_thread(async move { Container::of(&engine, &id).await })
+            .on_thread(async move {
+                engine.remove(Kind::Container, &name).await?;
+                engine.remove(Kind::Volume, &name).await
+            })
             .await
+            .map_err(|error| self.of_node(node, error))
+    }
+
+    /// Takes a node's container off the run's network.
+    ///
+    /// # Errors
+    /// When the engine refuses.
+    pub async fn disconnect(&self, node: &str) -> Result<(), HarnessError> {
+        let (engine, network, name) = (
+            self.engine.clone(),
+            self.network.clone(),
+            self.name_of(node),
+        );
+        self.make(async move { engine.disconnect(&network, &name).await })
+            .await
+            .map_err(|error| self.of_node(node, error))
+    }
+
+    /// Puts it back, under the address that it had.
+    ///
+    /// # Errors
+    /// When the engine refuses.
+    pub async fn reconnect(&self, node: &str) -> Result<(), HarnessError> {
+        let address = self
+            .containers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(node)
+            .map(|made| made.address.to_string())
+            .unwrap_or_default();
+        let (engine, network, name) = (
+            self.engine.clone(),
+            self.network.clone(),
+            self.name_of(node),
+        );
+        self.make(async move { engine.connect(&network, &name, &address).await })
+            .await
+            .map_err(|error| self.of_node(node, error))
+    }
+
+    /// Sets the clock of a node that runs under a clock of ours, so far from the right time.
+    ///
+    /// # Errors
+    /// When there is no such clock in the image, or the engine refuses.
+    pub async fn set_clock(
+        &self,
+        node: &str,
+        by: Duration,
+        back: bool,
+    ) -> Result<(), HarnessError> {
+        if !self.image.faketime {
+            return Err(HarnessError::node(
+                node,
+                "there is no clock to preload in the image: apt-get install faketime, and the next image has it",
+            ));
+        }
+        let sign = if back { '-' } else { '+' };
+        let text = format!("{sign}{}\n", by.as_secs());
+        let (engine, name) = (self.engine.clone(), self.name_of(node));
+        self.make(async move {
+            engine
+                .put(&name, "/data", CLOCK_FILE, text.as_bytes())
+                .await
+        })
+        .await
+        .map_err(|error| self.of_node(node, error))
+    }
+
+    /// Takes charge of the container `id`, which `bridge` is about to start.
+    ///
+    /// # Errors
+    /// When it does not run in time.
+    pub async fn bridged(
+        &self,
+        node: &str,
+        id: &str,
+        mut bridge: Child,
+    ) -> Result<Container, HarnessError> {
+        let (engine, asked) = (self.engine.clone(), id.to_owned());
+        let started = self.make(async move {
+            let deadline = tokio::time::Instant::now() + STARTED_WITHIN;
+            loop {
+                let found = engine.inspect(&asked).await?;
+                let state = found.and_then(|found| found.state).unwrap_or_default();
+                if state.running == Some(true) {
+                    let mut container = Container::of(&engine, &asked).await?;
+                    container.bridged_by(bridge);
+                    return Ok(container);
+                }
+                let ended = bridge.try_wait().ok().flatten();
+                if ended.is_some() || tokio::time::Instant::now() > deadline {
+                    let how = ended.map_or("is still waiting".to_owned(), |how| how.to_string());
+                    return Err(HarnessError::node(
+                        "docker",
+                        format!("its container does not run; what was to start it: {how}"),
+                    ));
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        });
+        started.await.map_err(|error| self.of_node(node, error))
     }
 
     /// Saves what a container has said; returns why not. One that was never made has said nothing.
@@ -436,11 +578,13 @@ impl Estate {
             .unwrap_or_else(PoisonError::into_inner)
             .get(node)
             .cloned();
-        let Some(name) = known else { return Ok(()) };
+        let Some(Made { name, attached, .. }) = known else {
+            return Ok(());
+        };
         let engine = self.engine.clone();
         let text = self
             .engine
-            .wait_for(async move { engine.logs(&name, "all").await })
+            .wait_for(async move { engine.logs(&name, !attached).await })
             .map_err(|error| error.to_string())?;
         let path = self.logs.join(format!("{node}.log"));
         std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))

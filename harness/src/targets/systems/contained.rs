@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use fencepost_workloads::suite::Suite;
+use fencepost_workloads::suite::{Fault, FaultKind, On, Suite};
 
 use super::{Doing, Place, Site, System};
 use crate::error::HarnessError;
@@ -27,7 +27,7 @@ struct Contained {
 }
 
 pub(super) fn plan(
-    _suite: &Suite,
+    suite: &Suite,
     site: &Site<'_>,
     estate: &Estate,
     service: Service,
@@ -55,10 +55,18 @@ pub(super) fn plan(
         }
         false => (None, upstream),
     };
-    let container = ContainerCommand {
+    let mut container = ContainerCommand {
         data: Some(DATA.to_owned()),
         ..ContainerCommand::new(name, address, arguments)
     };
+    let on = match service {
+        Service::Lock => On::Lock,
+        Service::Resource => On::Resource,
+    };
+    let jumps = |fault: &Fault| fault.kind == FaultKind::Clock && fault.on.as_ref() == Some(&on);
+    if estate.image().faketime && suite.fault.iter().any(jumps) {
+        container.with_a_clock();
+    }
     Ok(Box::new(Contained {
         place: [Place {
             name: name.to_owned(),
