@@ -10,6 +10,7 @@ mod fault;
 mod kind;
 mod length;
 mod lock;
+mod nodes;
 mod resource;
 mod server;
 
@@ -23,6 +24,7 @@ pub use fault::{Direction, FAULT_KINDS, Fault, FaultKind, Link, On};
 pub use kind::Kind;
 pub use length::{Length, Span};
 pub use lock::Lock;
+pub use nodes::{NodeImage, Nodes};
 pub use resource::Resource;
 pub use server::{Access, DatabaseUrl, HostPort};
 
@@ -45,6 +47,9 @@ pub struct Suite {
     /// Where the nodes live.
     #[serde(default)]
     pub target: Target,
+    /// Images of one's own in the docker target.
+    #[serde(default, skip_serializing_if = "Nodes::is_empty")]
+    pub nodes: Nodes,
     /// The lock service.
     #[serde(default)]
     pub lock: Lock,
@@ -421,6 +426,13 @@ impl Suite {
                 format!("there is no {on} among {workers} workers: w1 to w{workers} is right"),
             ));
         }
+        if !self.nodes.is_empty() && self.target.kind != TargetKind::Docker {
+            return Err(Misfit::between(
+                &["nodes.lock", "nodes.resource", "nodes.toxiproxy"],
+                "[nodes] needs the docker target: [target] kind = \"docker\" is right".to_owned(),
+            ));
+        }
+        self.nodes.fit()?;
         self.servers_fit()?;
         self.faults_fit()?;
         if self.worker.place == Whereabouts::Docker {
@@ -548,11 +560,13 @@ impl Suite {
                         ),
                     ));
                 }
-                (TargetKind::Docker, Server::Etcd | Server::Postgres) => {
+                (TargetKind::Docker, Server::Etcd | Server::Postgres)
+                    if [&self.nodes.lock, &self.nodes.resource][at].is_none() =>
+                {
                     return Err(Misfit::between(
                         kinds[at],
                         format!(
-                            "kind {name:?} has no image in the docker target: \"reference\" is right"
+                            "kind {name:?} has no image of its own in the docker target: [nodes.lock] or [nodes.resource] with an image is right"
                         ),
                     ));
                 }

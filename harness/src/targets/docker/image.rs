@@ -47,8 +47,12 @@ impl Recipe {
     /// # Errors
     /// When it, or a library that it needs, cannot be read.
     pub fn of(executable: &Path) -> Result<Self, HarnessError> {
-        let (loader, libraries) = loaded_by(executable)?;
+        let (loader, mut libraries) = loaded_by(executable, None)?;
         let faketime = faketime(&libraries);
+        if let Some(clock) = &faketime {
+            // What the clock needs besides.
+            libraries = loaded_by(executable, Some(clock))?.1;
+        }
         let mut context = Context::new();
         context.file("Dockerfile", DOCKERFILE.as_bytes(), 0o644)?;
         context.copy("root/fencepost", executable)?;
@@ -100,7 +104,10 @@ impl Recipe {
 }
 
 /// The loader and the libraries of an executable, as the loader itself reports them; nothing for one that is static.
-fn loaded_by(executable: &Path) -> Result<(Option<PathBuf>, Vec<PathBuf>), HarnessError> {
+fn loaded_by(
+    executable: &Path,
+    preloaded: Option<&Path>,
+) -> Result<(Option<PathBuf>, Vec<PathBuf>), HarnessError> {
     let unbuildable = |why: String| {
         HarnessError::node(
             "image",
@@ -111,14 +118,21 @@ fn loaded_by(executable: &Path) -> Result<(Option<PathBuf>, Vec<PathBuf>), Harne
         )
     };
     // A dynamic executable is not run then: its loader lists what it would load. A static one only tells its version.
-    let output = Command::new(executable)
-        .arg("--version")
-        .env("LD_TRACE_LOADED_OBJECTS", "1")
+    let mut command = Command::new(executable);
+    command.arg("--version").env("LD_TRACE_LOADED_OBJECTS", "1");
+    if let Some(library) = preloaded {
+        command.env("LD_PRELOAD", library);
+    }
+    let output = command
         .stdin(Stdio::null())
         .output()
         .map_err(|error| unbuildable(error.to_string()))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    listed(&text).map_err(unbuildable)
+    let (loader, libraries) = listed(&text).map_err(unbuildable)?;
+    let libraries = libraries
+        .into_iter()
+        .filter(|path| Some(path.as_path()) != preloaded);
+    Ok((loader, libraries.collect()))
 }
 
 /// Reads the loader's list: `libc.so.6 => /lib/libc.so.6 (0x…)` and, without a name, the loader itself.
@@ -134,6 +148,7 @@ fn listed(text: &str) -> Result<(Option<PathBuf>, Vec<PathBuf>), String> {
                 loader = Some(path(name));
             }
             Some((_, found)) => libraries.push(path(found)),
+            // The loader comes last; what is preloaded comes first, and is known without the list.
             None if line.starts_with('/') => loader = Some(path(line)),
             // The kernel's own, or a static program's version.
             None => {}
