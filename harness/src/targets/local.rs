@@ -153,7 +153,11 @@ impl LocalTarget {
             TargetKind::Local | TargetKind::External => None,
         };
         let started = match &estate {
-            Some(estate) => Some(estate.start_proxy(PROXY).await?),
+            Some(estate) => Some(
+                estate
+                    .start_proxy(PROXY, plan.suite.nodes.toxiproxy.as_ref())
+                    .await?,
+            ),
             None => None,
         };
         let (systems, roles) = match &estate {
@@ -223,7 +227,13 @@ impl LocalTarget {
             for (place, Place { name, .. }) in system.places().iter().enumerate() {
                 let node = match (system.container(place), &self.estate) {
                     (Some(command), Some(estate)) => {
-                        let container = estate.start(&command).await?;
+                        let container = match &command.composed {
+                            Some((file, service)) => {
+                                let address = command.address;
+                                estate.start_composed(name, file, service, address).await?
+                            }
+                            None => estate.start(&command).await?,
+                        };
                         Arc::new(Mutex::new(Node::Container(container)))
                     }
                     _ => match system.command(place) {

@@ -77,7 +77,7 @@ async fn stand(
         journal,
     };
     let estate = Estate::open(plan).await?;
-    let container = estate.start_proxy(NODE).await?;
+    let container = estate.start_proxy(NODE, None).await?;
     let seen = format!(
         "{} up after {:.1} s, reached at {}",
         estate.image().tag,

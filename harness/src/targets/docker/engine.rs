@@ -16,10 +16,10 @@ use bollard::models::{
 };
 use bollard::query_parameters::{
     AttachContainerOptionsBuilder, BuildImageOptionsBuilder, CreateContainerOptionsBuilder,
-    KillContainerOptionsBuilder, ListContainersOptionsBuilder, ListNetworksOptionsBuilder,
-    ListVolumesOptionsBuilder, LogsOptionsBuilder, RemoveContainerOptionsBuilder,
-    RemoveVolumeOptionsBuilder, TopOptionsBuilder, UploadToContainerOptionsBuilder,
-    WaitContainerOptionsBuilder,
+    CreateImageOptionsBuilder, KillContainerOptionsBuilder, ListContainersOptionsBuilder,
+    ListNetworksOptionsBuilder, ListVolumesOptionsBuilder, LogsOptionsBuilder,
+    RemoveContainerOptionsBuilder, RemoveVolumeOptionsBuilder, TopOptionsBuilder,
+    UploadToContainerOptionsBuilder, WaitContainerOptionsBuilder,
 };
 use bollard::{ClientVersion, Docker};
 use futures_util::StreamExt;
@@ -32,6 +32,9 @@ use crate::error::HarnessError;
 
 /// Where an engine is if nothing is said.
 const DEFAULT_HOST: &str = "unix:///var/run/docker.sock";
+/// The labels that compose gives to what it makes.
+const PROJECT_LABEL: &str = "com.docker.compose.project";
+const SERVICE_LABEL: &str = "com.docker.compose.service";
 /// How long a call may take.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(20);
 /// How long an image may take to be built.
@@ -82,6 +85,8 @@ pub enum Kind {
     Network,
     /// A volume.
     Volume,
+    /// Everything that compose made under one name.
+    Project,
 }
 
 impl Kind {
@@ -92,6 +97,7 @@ impl Kind {
             Self::Container => "container",
             Self::Network => "network",
             Self::Volume => "volume",
+            Self::Project => "compose project",
         }
     }
 }
@@ -646,6 +652,8 @@ impl Engine {
                 Err(error) if is_missing(&error) => return Ok(None),
                 found => self.call(&attempt, async { found }).await?.labels,
             },
+            // Known by its name alone.
+            Kind::Project => None,
             Kind::Volume => match self.docker.inspect_volume(name).await {
                 Err(error) if is_missing(&error) => return Ok(None),
                 found => Some(self.call(&attempt, async { found }).await?.labels),
@@ -673,6 +681,7 @@ impl Engine {
                 self.docker.remove_container(name, Some(options)).await
             }
             Kind::Network => self.docker.remove_network(name).await,
+            Kind::Project => return self.remove_project(name).await.map(drop),
             Kind::Volume => {
                 let options = RemoveVolumeOptionsBuilder::default().force(true).build();
                 self.docker.remove_volume(name, Some(options)).await
@@ -686,9 +695,64 @@ impl Engine {
 
     /// The names of everything that carries the label of `run`.
     pub async fn of_run(&self, run: &str) -> Result<Vec<(Kind, String)>, HarnessError> {
-        let label = format!("{RUN_LABEL}={run}");
-        let filters = HashMap::from([("label", vec![label.as_str()])]);
-        let attempt = format!("list what is of run {run}");
+        self.labelled(&format!("{RUN_LABEL}={run}")).await
+    }
+
+    /// Removes all that compose made under a name; says whether there was anything.
+    pub async fn remove_project(&self, name: &str) -> Result<bool, HarnessError> {
+        let there = self.labelled(&format!("{PROJECT_LABEL}={name}")).await?;
+        for wanted in [Kind::Container, Kind::Network, Kind::Volume] {
+            for (_, name) in there.iter().filter(|(kind, _)| *kind == wanted) {
+                Box::pin(self.remove(wanted, name)).await?;
+            }
+        }
+        Ok(!there.is_empty())
+    }
+
+    /// The container of a service of a compose project that runs: its id and its name.
+    pub async fn of_service(
+        &self,
+        project: &str,
+        service: &str,
+    ) -> Result<Option<(String, String)>, HarnessError> {
+        let labels = [
+            format!("{PROJECT_LABEL}={project}"),
+            format!("{SERVICE_LABEL}={service}"),
+        ];
+        let wanted: Vec<&str> = labels.iter().map(String::as_str).collect();
+        let filters = HashMap::from([("label", wanted)]);
+        let options = ListContainersOptionsBuilder::default()
+            .filters(&filters)
+            .build();
+        let attempt = format!("find service {service} of {project}");
+        let found = self.docker.list_containers(Some(options));
+        let found = self.call(&attempt, found).await?;
+        Ok(found.into_iter().find_map(|found| {
+            let name = found.names?.into_iter().next()?;
+            Some((found.id?, name.trim_start_matches('/').to_owned()))
+        }))
+    }
+
+    /// Pulls an image.
+    pub async fn pull(&self, image: &str) -> Result<(), HarnessError> {
+        let options = CreateImageOptionsBuilder::default()
+            .from_image(image)
+            .build();
+        let pulled = async {
+            let mut lines = self.docker.create_image(Some(options), None, None);
+            while let Some(line) = lines.next().await {
+                line?;
+            }
+            Ok(())
+        };
+        let attempt = format!("pull {image}, which is not there");
+        self.within(&attempt, BUILT_WITHIN, pulled).await
+    }
+
+    /// The names of everything that carries `label`.
+    async fn labelled(&self, label: &str) -> Result<Vec<(Kind, String)>, HarnessError> {
+        let filters = HashMap::from([("label", vec![label])]);
+        let attempt = format!("list what is labelled {label}");
         let options = ListContainersOptionsBuilder::default()
             .all(true)
             .filters(&filters)

@@ -15,9 +15,11 @@ use bollard::models::{
     ContainerCreateBody, EndpointIpamConfig, EndpointSettings, HostConfig, HostConfigLogConfig,
     Mount, MountType, NetworkingConfig, PortBinding,
 };
+use fencepost_workloads::suite::NodeImage;
 use serde::{Deserialize, Serialize};
 use tokio::sync::RwLock;
 
+use super::compose;
 use super::container::{Container, Reach};
 use super::engine::{Engine, Kind};
 use super::image::{FAKETIME_IN_IMAGE, Recipe};
@@ -57,6 +59,8 @@ pub struct ContainerCommand {
     pub node: String,
     /// Its image; none is the one of all roles, whose arguments begin with a verb.
     pub image: Option<String>,
+    /// The compose file and its service that it is instead.
+    pub composed: Option<(String, String)>,
     /// Its arguments.
     pub arguments: Vec<String>,
     /// Variables that it is given.
@@ -91,6 +95,7 @@ impl ContainerCommand {
         Self {
             node: node.to_owned(),
             image: None,
+            composed: None,
             arguments,
             environment: Vec::new(),
             address,
@@ -274,11 +279,26 @@ impl Estate {
     ///
     /// # Errors
     /// When it cannot be started.
-    pub async fn start_proxy(&self, node: &str) -> Result<Container, HarnessError> {
+    pub async fn start_proxy(
+        &self,
+        node: &str,
+        own: Option<&NodeImage>,
+    ) -> Result<Container, HarnessError> {
         let address = self.claim_address();
         let listen = format!("0.0.0.0:{PROXY_API}");
         let arguments = ["toxiproxy", "--listen", &listen].map(str::to_owned).into();
         let mut command = ContainerCommand::new(node, address, arguments);
+        if let Some(own) = own
+            && let Some(image) = &own.image
+            // Where it cannot be had, the embedded one speaks the same language; the record says which it was.
+            && self.provide(node, image).await.is_ok()
+        {
+            command.image = Some(image.clone());
+            command.arguments = match own.command.is_empty() {
+                true => vec!["-host=0.0.0.0".to_owned()],
+                false => own.command.clone(),
+            };
+        }
         if self.engine.is_near() {
             let container = self.start(&command).await?;
             if routed(SocketAddr::from((address, PROXY_API)), &container).await {
@@ -377,6 +397,15 @@ impl Estate {
         })
     }
 
+    /// The container that is a node now: one of a compose file has a name that compose gave it.
+    fn container_of(&self, node: &str) -> String {
+        self.containers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(node)
+            .map_or_else(|| self.name_of(node), |made| made.name.clone())
+    }
+
     /// The name of a node's container.
     #[must_use]
     pub fn name_of(&self, node: &str) -> String {
@@ -398,11 +427,72 @@ impl Estate {
         .map_err(|error| self.of_node(&command.node, error))
     }
 
+    /// Makes sure that an image is there, pulling it where it is not.
+    ///
+    /// # Errors
+    /// When it is not there and cannot be pulled.
+    pub async fn provide(&self, node: &str, image: &str) -> Result<(), HarnessError> {
+        if self.engine.has_image(image).await? {
+            return Ok(());
+        }
+        let (engine, wanted) = (self.engine.clone(), image.to_owned());
+        self.engine
+            .on_thread(async move { engine.pull(&wanted).await })
+            .await
+            .map_err(|error| self.of_node(node, error))
+    }
+
+    /// Brings a compose file's services up as a project of the run's name, and puts the one that is to be `node` on the
+    /// run's network.
+    ///
+    /// # Errors
+    /// When compose or the engine refuses.
+    pub async fn start_composed(
+        &self,
+        node: &str,
+        file: &str,
+        service: &str,
+        address: Ipv4Addr,
+    ) -> Result<Container, HarnessError> {
+        let project = self.network.clone();
+        self.announce(Kind::Project, &project)?;
+        let (engine, network) = (self.engine.clone(), self.network.clone());
+        let (file, wanted) = (file.to_owned(), service.to_owned());
+        let marker = format!("{}/{node}", self.run);
+        let (name, container) = self
+            .make(async move {
+                compose::up(&project, &file, &marker).await?;
+                let found = engine.of_service(&project, &wanted).await?;
+                let Some((id, name)) = found else {
+                    return Err(HarnessError::Usage(format!(
+                        "{file}: no container of a service {wanted:?} runs: the name of one of its services is right"
+                    )));
+                };
+                engine.connect(&network, &id, &address.to_string()).await?;
+                Ok((name, Container::of(&engine, &id).await?))
+            })
+            .await
+            .map_err(|error| self.of_node(node, error))?;
+        let made = Made {
+            name,
+            address,
+            attached: false,
+        };
+        self.containers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(node.to_owned(), made);
+        Ok(container)
+    }
+
     /// Makes a container with its volume, and does not start it; returns its id.
     ///
     /// # Errors
     /// When the engine refuses.
     pub async fn create(&self, command: &ContainerCommand) -> Result<String, HarnessError> {
+        if let Some(image) = &command.image {
+            self.provide(&command.node, image).await?;
+        }
         let name = self.name_of(&command.node);
         let volume = command.data.as_ref().map(|_| name.clone());
         if let Some(volume) = &volume {
@@ -438,7 +528,7 @@ impl Estate {
     /// # Errors
     /// When the engine refuses.
     pub async fn start_again(&self, node: &str) -> Result<Container, HarnessError> {
-        let (engine, name) = (self.engine.clone(), self.name_of(node));
+        let (engine, name) = (self.engine.clone(), self.container_of(node));
         self.make(async move {
             engine.start(&name).await?;
             let found = engine.inspect(&name).await?;
@@ -478,7 +568,7 @@ impl Estate {
         let (engine, network, name) = (
             self.engine.clone(),
             self.network.clone(),
-            self.name_of(node),
+            self.container_of(node),
         );
         self.make(async move { engine.disconnect(&network, &name).await })
             .await
@@ -500,7 +590,7 @@ impl Estate {
         let (engine, network, name) = (
             self.engine.clone(),
             self.network.clone(),
-            self.name_of(node),
+            self.container_of(node),
         );
         self.make(async move { engine.connect(&network, &name, &address).await })
             .await
@@ -809,12 +899,23 @@ async fn remove(engine: &Engine, run: &str, holdings: &[Holding]) -> (Vec<String
         .map(|holding| (holding.kind, holding.name.clone()))
         .collect();
     known.dedup();
-    for kind in [Kind::Container, Kind::Network, Kind::Volume] {
+    for kind in [Kind::Project, Kind::Container, Kind::Network, Kind::Volume] {
         let mut under_way = tokio::task::JoinSet::new();
         for (_, name) in known.iter().filter(|(of, _)| *of == kind) {
             let (engine, run, name) = (engine.clone(), run.to_owned(), name.clone());
             under_way.spawn(async move {
                 let told = format!("{} {name}", kind.name());
+                if kind == Kind::Project {
+                    // Nobody but this run gives a project its id for a name.
+                    return match name.ends_with(&run) {
+                        true => {
+                            let gone = engine.remove_project(&name).await;
+                            gone.map(|gone| gone.then_some(told))
+                                .map_err(|error| error.to_string())
+                        }
+                        false => Ok(None),
+                    };
+                }
                 match engine.owner(kind, &name).await {
                     Ok(None) => Ok(None),
                     // Somebody else's of that name.

@@ -1,10 +1,11 @@
-//! The reference lock service and the reference fenced resource as containers of the one image.
+//! What serves as lock and as resource in containers: the reference services of the one image, or images of the user's.
 
 use std::net::SocketAddr;
 
 use fencepost_workloads::suite::{Fault, FaultKind, On, Suite};
+use fencepost_workloads::systems::Server;
 
-use super::{Doing, Place, Site, System};
+use super::{Doing, Place, Site, System, postgres, server_of};
 use crate::error::HarnessError;
 use crate::faults::Greeting;
 use crate::targets::NodeCommand;
@@ -19,6 +20,8 @@ const DATA: &str = "/data";
 struct Contained {
     place: [Place; 1],
     container: ContainerCommand,
+    /// What it speaks.
+    server: Server,
     /// Where clients are served, in the run's network.
     upstream: SocketAddr,
     /// Where the door is told to listen through which alone we reach it.
@@ -32,9 +35,17 @@ pub(super) fn plan(
     estate: &Estate,
     service: Service,
 ) -> Result<Box<dyn System>, HarnessError> {
+    let own = match service {
+        Service::Lock => &suite.nodes.lock,
+        Service::Resource => &suite.nodes.resource,
+    };
     let (name, verb, port) = match service {
         Service::Lock => ("lock", "lock-service", 8_100),
         Service::Resource => ("resource", "fenced-resource", 8_200),
+    };
+    let port = match own.as_ref().and_then(|own| own.port) {
+        Some(port) => u16::try_from(port.0).expect("a port of a suite is at most 65535"),
+        None => port,
     };
     let mut arguments = vec![
         verb.to_owned(),
@@ -64,18 +75,27 @@ pub(super) fn plan(
         Service::Resource => On::Resource,
     };
     let jumps = |fault: &Fault| fault.kind == FaultKind::Clock && fault.on.as_ref() == Some(&on);
-    if estate.image().faketime && suite.fault.iter().any(jumps) {
+    if let Some(own) = own {
+        own.image.clone_into(&mut container.image);
+        container.composed = own.compose.clone().zip(own.service.clone());
+        own.command.clone_into(&mut container.arguments);
+        own.data.clone_into(&mut container.data);
+        container.environment = own.environment.clone().into_iter().collect();
+    } else if estate.image().faketime && suite.fault.iter().any(jumps) {
         container.with_a_clock();
     }
+    let image = container.image.as_ref().unwrap_or(&estate.image().tag);
+    let image = image.clone();
     Ok(Box::new(Contained {
         place: [Place {
             name: name.to_owned(),
             address: reached,
         }],
+        server: server_of(suite, service),
         container,
         upstream,
         side_door,
-        image: estate.image().tag.clone(),
+        image,
     }))
 }
 
@@ -105,7 +125,13 @@ impl System for Contained {
     }
 
     fn ready<'a>(&'a self, _place: usize, http: &'a reqwest::Client) -> Doing<'a, bool> {
-        let url = format!("http://{}/healthz", self.place[0].address);
+        let address = self.place[0].address;
+        let path = match self.server {
+            Server::Postgres => return postgres::serves(address),
+            Server::Etcd => "/health",
+            Server::Reference => "/healthz",
+        };
+        let url = format!("http://{address}{path}");
         Box::pin(async move {
             let answer = http.get(url).send().await;
             answer.is_ok_and(|answer| answer.status().is_success())
@@ -113,10 +139,18 @@ impl System for Contained {
     }
 
     fn greeting(&self) -> Greeting {
-        Greeting::Http("/healthz")
+        match self.server {
+            Server::Postgres => Greeting::Postgres,
+            Server::Etcd => Greeting::Http("/version"),
+            Server::Reference => Greeting::Http("/healthz"),
+        }
     }
 
     fn version(&self) -> Option<(String, String)> {
-        Some(("image".to_owned(), self.image.clone()))
+        let name = match self.container.image {
+            Some(_) => format!("{} image", self.place[0].name),
+            None => "image".to_owned(),
+        };
+        Some((name, self.image.clone()))
     }
 }

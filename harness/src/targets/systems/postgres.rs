@@ -247,12 +247,7 @@ impl System for Postgres {
     }
 
     fn ready<'a>(&'a self, _place: usize, _http: &'a reqwest::Client) -> Doing<'a, bool> {
-        let address = self.place[0].address;
-        Box::pin(async move {
-            tokio::time::timeout(ANSWERS_WITHIN, takes_clients(address))
-                .await
-                .is_ok_and(|answered| answered.unwrap_or(false))
-        })
+        serves(self.place[0].address)
     }
 
     fn greeting(&self) -> Greeting {
@@ -274,6 +269,15 @@ impl System for Postgres {
         }
         left
     }
+}
+
+/// Whether the server at `address` takes clients now.
+pub(super) fn serves<'a>(address: SocketAddr) -> Doing<'a, bool> {
+    Box::pin(async move {
+        tokio::time::timeout(ANSWERS_WITHIN, takes_clients(address))
+            .await
+            .is_ok_and(|answered| answered.unwrap_or(false))
+    })
 }
 
 /// Begins a session as the superuser of the run, and sees whether the server lets it in: while it recovers it does not.
