@@ -52,8 +52,16 @@ fn image() -> Vec<Row> {
         _ => "(it could not be removed before)".to_owned(),
     };
     vec![
-        row("docker: the image of every role, built of the binary", how, ""),
-        row("the same where it is there already", format!("{found:.1} s"), ""),
+        row(
+            "docker: the image of every role, built of the binary",
+            how,
+            "",
+        ),
+        row(
+            "the same where it is there already",
+            format!("{found:.1} s"),
+            "",
+        ),
     ]
 }
 
@@ -61,8 +69,21 @@ fn image() -> Vec<Row> {
 fn up_and_down() -> Vec<Row> {
     let out = folder();
     let mut command = Command::new(BINARY);
-    command.args(["run", "default", "--target", "docker", "--time-limit", "1s", "--json", "--out"]);
-    let output = command.arg(out.path()).stderr(Stdio::null()).output().expect("it runs");
+    command.args([
+        "run",
+        "default",
+        "--target",
+        "docker",
+        "--time-limit",
+        "1s",
+        "--json",
+        "--out",
+    ]);
+    let output = command
+        .arg(out.path())
+        .stderr(Stdio::null())
+        .output()
+        .expect("it runs");
     let end: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let saved = std::path::Path::new(end["folder"].as_str().expect("a path"));
     let record = std::fs::read_to_string(saved.join("run.json")).expect("saved");
@@ -70,11 +91,25 @@ fn up_and_down() -> Vec<Row> {
     let took = |name: &str| {
         let phases = record["phases"].as_array().expect("phases");
         let phase = phases.iter().find(|phase| phase["name"] == name);
-        format!("{:.1} s", phase.expect("it was gone through")["took_ms"].as_f64().expect("a time") / 1e3)
+        format!(
+            "{:.1} s",
+            phase.expect("it was gone through")["took_ms"]
+                .as_f64()
+                .expect("a time")
+                / 1e3
+        )
     };
     vec![
-        row("docker: a run brought up (network, 3 containers, 5 workers)", took("set-up"), ""),
-        row("docker: the same taken down, with its logs", took("take-down"), ""),
+        row(
+            "docker: a run brought up (network, 3 containers, 5 workers)",
+            took("set-up"),
+            "",
+        ),
+        row(
+            "docker: the same taken down, with its logs",
+            took("take-down"),
+            "",
+        ),
     ]
 }
 
@@ -89,7 +124,10 @@ async fn pauses() -> Vec<Row> {
         journal,
     };
     let estate = Estate::open(plan).await.expect("a network");
-    let mut container = estate.start_proxy("tried", None).await.expect("a container");
+    let mut container = estate
+        .start_proxy("tried", None)
+        .await
+        .expect("a container");
     let mut rows = Vec::new();
     if container.reach() == Reach::Host {
         rows.extend(measured(

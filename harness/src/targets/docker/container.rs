@@ -91,6 +91,11 @@ impl Container {
         }
     }
 
+    /// From now on its processes are reached through the engine alone, as if it were elsewhere.
+    pub fn through_engine_only(&mut self) {
+        self.crowd = None;
+    }
+
     /// Its id.
     #[must_use]
     pub fn id(&self) -> &str {
