@@ -68,6 +68,9 @@ pub enum Verb {
     /// Ask a service whether it is well; for the health check of a container.
     #[command(hide = true)]
     Healthy(HealthyArguments),
+    /// The time of this machine's wall clock, in seconds since 1970; for a look at the clock of a container.
+    #[command(hide = true)]
+    Clock,
     /// Start a container that waits for its standard input, and be that.
     #[command(hide = true)]
     Attach(AttachArguments),

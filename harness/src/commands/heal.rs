@@ -77,6 +77,12 @@ pub fn heal(arguments: &HealArguments) -> Result<u8, HarnessError> {
 fn heal_run(orphan: Orphan) -> Result<Vec<String>, HarnessError> {
     let run = orphan.run.clone();
     let mut left = Vec::new();
+    // Before processes: those of a frozen container die when it goes, and not before.
+    let (removed, stays) = remove_recorded(&run, &orphan.docker());
+    for what in removed {
+        say(format_args!("run {run}: removed {what}"));
+    }
+    left.extend(stays);
     if orphan.booted_now() {
         left.extend(kill_processes(&run, &orphan.homes()));
         for line in orphan.reused() {
@@ -87,11 +93,6 @@ fn heal_run(orphan: Orphan) -> Result<Vec<String>, HarnessError> {
             "run {run}: the machine was booted since; no process of it can be left"
         ));
     }
-    let (removed, stays) = remove_recorded(&run, &orphan.docker());
-    for what in removed {
-        say(format_args!("run {run}: removed {what}"));
-    }
-    left.extend(stays);
     left.extend(remove_proxies(&run, &orphan.proxies())?);
     if orphan.booted_now() {
         left.extend(

@@ -346,19 +346,20 @@ pub(super) async fn clear_failed(
     journal: &Journal,
     data: Option<&Path>,
 ) {
-    let mut left = proc::of_run(&record.run).len();
+    let outside = journal.outside();
+    // Before processes: those of a frozen container die when it goes, and not before.
+    let mut left = docker::remove_recorded(&record.run, &outside.docker)
+        .1
+        .len();
+    left += proc::of_run(&record.run).len();
     if let Some(data) = data.filter(|data| data.exists()) {
         left += usize::from(std::fs::remove_dir_all(data).is_err());
     }
-    let outside = journal.outside();
     // Each is a folder of that name in one of its own.
     for own in outside.data.iter().filter_map(|data| data.parent()) {
         left += usize::from(own.exists() && std::fs::remove_dir_all(own).is_err());
     }
     left += move_out(&outside.tenancies).await.len();
-    left += docker::remove_recorded(&record.run, &outside.docker)
-        .1
-        .len();
     let names = outside.proxies;
     if let Some(api) = order.toxiproxy.filter(|_| !names.is_empty()) {
         left += match Proxies::connect(api).await {

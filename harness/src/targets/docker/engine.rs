@@ -9,10 +9,11 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use bollard::errors::Error;
+use bollard::exec::StartExecResults;
 use bollard::models::{
-    ContainerCreateBody, ContainerInspectResponse, EndpointIpamConfig, EndpointSettings, Ipam,
-    IpamConfig, NetworkConnectRequest, NetworkCreateRequest, NetworkDisconnectRequest,
-    VolumeCreateRequest,
+    ContainerCreateBody, ContainerInspectResponse, EndpointIpamConfig, EndpointSettings,
+    ExecConfig, Ipam, IpamConfig, NetworkConnectRequest, NetworkCreateRequest,
+    NetworkDisconnectRequest, VolumeCreateRequest,
 };
 use bollard::query_parameters::{
     AttachContainerOptionsBuilder, BuildImageOptionsBuilder, CreateContainerOptionsBuilder,
@@ -600,6 +601,33 @@ impl Engine {
             .docker
             .upload_to_container(container, Some(options), body);
         self.call(&attempt, put).await
+    }
+
+    /// Runs a program in a container; what it printed.
+    pub async fn run_inside(
+        &self,
+        container: &str,
+        words: Vec<String>,
+    ) -> Result<String, HarnessError> {
+        let attempt = format!("run {} in {container}", words.join(" "));
+        let config = ExecConfig {
+            cmd: Some(words),
+            attach_stdout: Some(true),
+            attach_stderr: Some(true),
+            ..ExecConfig::default()
+        };
+        let run = async {
+            let exec = self.docker.create_exec(container, config).await?;
+            let started = self.docker.start_exec(&exec.id, None).await?;
+            let mut text = String::new();
+            if let StartExecResults::Attached { mut output, .. } = started {
+                while let Some(chunk) = output.next().await {
+                    text += &String::from_utf8_lossy(&chunk?.into_bytes());
+                }
+            }
+            Ok(text)
+        };
+        self.call(&attempt, run).await
     }
 
     /// Attaches to a container that was made for it, starts it, and copies between it and this process's standard input

@@ -625,6 +625,18 @@ impl Estate {
         .map_err(|error| self.of_node(node, error))
     }
 
+    /// What a program in a node's container prints, run there beside the node.
+    ///
+    /// # Errors
+    /// When the engine refuses.
+    pub async fn ask_inside(&self, node: &str, words: &[&str]) -> Result<String, HarnessError> {
+        let (engine, name) = (self.engine.clone(), self.container_of(node));
+        let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+        self.make(async move { engine.run_inside(&name, words).await })
+            .await
+            .map_err(|error| self.of_node(node, error))
+    }
+
     /// Takes charge of the container `id`, which `bridge` is about to start.
     ///
     /// # Errors
