@@ -211,6 +211,40 @@ fn an_empty_volume_and_a_second_authority_are_found() {
     }
 }
 
+#[test]
+fn a_clock_that_jumps_breaks_tokens_that_are_times_and_nothing_else() {
+    let Some(engine) = engine() else { return };
+    if !Path::new("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1").exists() {
+        let skipped = b"SKIPPED: no clock to preload here (apt-get install faketime), so none was made to jump\n";
+        let _ = std::io::stderr().write_all(skipped);
+        return;
+    }
+    let _turn = turn();
+    let out = tempfile::tempdir().expect("a folder");
+    let text = "[run]\ntime_limit = \"9s\"\n[expect]\nzombie_writes = 1\n[[fault]]\nkind = \"zombie\"\nevery = \"2s\"\n\
+        [[fault]]\nkind = \"clock\"\non = \"lock\"\nevery = \"4s\"\nlength = \"1s\"\n\
+        [[fault]]\nkind = \"clock\"\ndirection = \"back\"\nevery = \"4s\"\nlength = \"1s\"\n";
+    let path = suite(out.path(), "clock", text);
+    let (code, end) = run(&path, out.path(), &["--seed", "2"], None);
+    assert_eq!((code, &end["verdict"]), (0, &Value::from("valid")), "{end}");
+    installed(&end, &["clock:lock", "clock:resource:back"]);
+    let (code, end) = run(
+        &path,
+        out.path(),
+        &["--seed", "2", "--defect", "timestamp-tokens"],
+        None,
+    );
+    assert_eq!(code, 1, "{end}");
+    assert!(
+        findings(&end)
+            .iter()
+            .any(|finding| finding == "token-regression"),
+        "{:?}",
+        findings(&end)
+    );
+    assert_eq!(left_at(&engine, id(&end)), Vec::<String>::new());
+}
+
 /// An engine that is reached over a network: a relay to the real one's socket.
 fn relay() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");

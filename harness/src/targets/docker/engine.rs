@@ -695,6 +695,20 @@ impl Engine {
         ))
     }
 
+    /// Waits until there is no such container any more.
+    async fn until_gone(&self, container: &str) -> Result<(), HarnessError> {
+        let deadline = tokio::time::Instant::now() + ANSWERS_WITHIN;
+        while self.inspect(container).await?.is_some() {
+            if tokio::time::Instant::now() > deadline {
+                let why =
+                    format!("{container} is being removed for longer than {ANSWERS_WITHIN:?}");
+                return Err(HarnessError::node("docker", why));
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        Ok(())
+    }
+
     /// Removes something, whatever state it is in; one that is not there is no error.
     pub async fn remove(&self, kind: Kind, name: &str) -> Result<(), HarnessError> {
         let attempt = format!("remove {} {name}", kind.name());
@@ -706,7 +720,14 @@ impl Engine {
                     .force(true)
                     .v(true)
                     .build();
-                self.docker.remove_container(name, Some(options)).await
+                match self.docker.remove_container(name, Some(options)).await {
+                    // Somebody else has asked for it: then it is waited for.
+                    Err(Error::DockerResponseServerError {
+                        status_code: 409,
+                        message,
+                    }) if message.contains("in progress") => return self.until_gone(name).await,
+                    removed => removed,
+                }
             }
             Kind::Network => self.docker.remove_network(name).await,
             Kind::Project => return self.remove_project(name).await.map(drop),

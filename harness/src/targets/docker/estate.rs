@@ -910,6 +910,8 @@ async fn remove(engine: &Engine, run: &str, holdings: &[Holding]) -> (Vec<String
         .iter()
         .map(|holding| (holding.kind, holding.name.clone()))
         .collect();
+    // A node that was deployed anew is recorded twice.
+    known.sort_by_key(|(kind, name)| (kind.name(), name.clone()));
     known.dedup();
     for kind in [Kind::Project, Kind::Container, Kind::Network, Kind::Volume] {
         let mut under_way = tokio::task::JoinSet::new();
