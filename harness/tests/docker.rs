@@ -484,7 +484,125 @@ fn a_suite_that_does_not_fit_the_target_is_refused() {
     }
 }
 
-/// What an image cannot be built of is told, and nothing is begun.
+/// The image of every role under its common name, to stand for somebody's own.
+fn own_image() {
+    let output = fencepost().arg("image").output().expect("it runs");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+const OWN_RESOURCE: &str = "[nodes.resource]\nimage = \"fencepost:latest\"\nport = 9000\ndata = \"/data\"\n\
+    command = [\"fenced-resource\", \"--listen\", \"0.0.0.0:9000\", \"--data\", \"/data\"]\n";
+
+#[test]
+fn images_and_compose_services_of_ones_own_are_attacked_alike_and_all_of_them_is_removed() {
+    let Some(engine) = engine() else { return };
+    let _turn = turn();
+    own_image();
+    let out = tempfile::tempdir().expect("a folder");
+    let compose = out.path().join("compose.yaml");
+    let services = "services:\n  thelock:\n    image: fencepost:latest\n    command: [lock-service, --listen, \"0.0.0.0:8100\", --data, /data]\n    volumes: [\"thelock:/data\"]\nvolumes:\n  thelock:\n";
+    std::fs::write(&compose, services).expect("written");
+    let text = format!(
+        "[run]\ntime_limit = \"8s\"\n{OWN_RESOURCE}\
+         [nodes.lock]\ncompose = \"{}\"\nservice = \"thelock\"\nport = 8100\n\
+         [expect]\nzombie_writes = 1\n[[fault]]\nkind = \"zombie\"\nevery = \"2s\"\n\
+         [[fault]]\nkind = \"kill\"\non = \"lock\"\nevery = \"4s\"\n[[fault]]\nkind = \"kill\"\nevery = \"4s\"\n",
+        compose.display()
+    );
+    let path = suite(
+        out.path(),
+        "own",
+        &format!("[target]\nkind = \"docker\"\n{text}"),
+    );
+    let installed_compose = ["docker compose version", "docker-compose version"]
+        .iter()
+        .any(|words| {
+            std::process::Command::new("sh")
+                .args(["-c", words])
+                .output()
+                .is_ok_and(|output| output.status.success())
+        });
+    if installed_compose {
+        let (code, end) = run(&path, out.path(), &["--seed", "2"], None);
+        assert_eq!((code, &end["verdict"]), (0, &Value::from("valid")), "{end}");
+        installed(&end, &["zombie", "kill:lock", "kill:resource"]);
+        assert_eq!(left_at(&engine, id(&end)), Vec::<String>::new());
+        let (asked, project) = (engine.clone(), format!("fencepost-{}", id(&end)));
+        let there = engine.wait_for(async move { asked.remove_project(&project).await });
+        assert!(
+            !there.expect("the engine answers"),
+            "compose's containers and volumes are gone too"
+        );
+
+        std::fs::write(&compose, "services: [\n").expect("written");
+        begins_not(&path, 64, "compose cannot use it: ");
+    }
+}
+
+/// A run whose set-up fails: this status, and one line that holds this, with everything taken down.
+fn begins_not(suite: &Path, status: i32, expected: &str) {
+    let out = tempfile::tempdir().expect("a folder");
+    let mut command = fencepost();
+    command
+        .arg("run")
+        .arg(suite)
+        .args(["--target", "docker", "--out"])
+        .arg(out.path());
+    let (code, stdout, stderr) = outcome(&command.output().expect("it runs"));
+    assert_eq!((code, stdout.as_str()), (status, ""), "{stderr}");
+    assert!(stderr.contains(expected), "{stderr:?} lacks {expected:?}");
+    // The suite's own line comes first.
+    assert_eq!(stderr.lines().count(), 2, "{stderr}");
+    let runs = std::fs::read_dir(out.path()).expect("a folder").flatten();
+    let folders = runs.flat_map(|suite| {
+        std::fs::read_dir(suite.path())
+            .into_iter()
+            .flatten()
+            .flatten()
+    });
+    for folder in folders {
+        let name = folder.file_name().to_string_lossy().into_owned();
+        let run = name.rsplit('-').next().unwrap_or_default();
+        let engine = Engine::reach().expect("it was there");
+        assert_eq!(left_at(&engine, run), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn an_image_that_cannot_be_had_or_does_not_serve_is_told_with_its_last_words() {
+    if engine().is_none() {
+        return;
+    }
+    let _turn = turn();
+    own_image();
+    let out = tempfile::tempdir().expect("a folder");
+    let broken = OWN_RESOURCE.replace("\"--data\", \"/data\"]", "\"--nonsense\"]");
+    begins_not(
+        &suite(
+            out.path(),
+            "broken",
+            &format!("[target]\nkind = \"docker\"\n{broken}"),
+        ),
+        70,
+        "resource: ended with exit status: 64 before it answered; its last words: fencepost: unexpected argument '--nonsense'",
+    );
+    let missing = OWN_RESOURCE.replace("fencepost:latest", "localhost:1/nobody/nothing:1");
+    begins_not(
+        &suite(
+            out.path(),
+            "missing",
+            &format!("[target]\nkind = \"docker\"\n{missing}"),
+        ),
+        70,
+        "resource: failed to pull localhost:1/nobody/nothing:1, which is not there: ",
+    );
+}
+
+/// A number of somebody else is no container's.
 #[test]
 fn pids_of_others_are_nobodys_containers() {
     let own = Pid::this().as_raw();

@@ -197,6 +197,9 @@ pub struct Workload {
     pub locks: Count<1000>,
     /// Keys that each lock guards; 1 to 100.
     pub keys_per_lock: Count<100>,
+    /// How long a holder works before it writes each key once and lets go; `None`: it writes again and again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub critical_section: Option<Length>,
 }
 
 impl Default for Workload {
@@ -205,6 +208,7 @@ impl Default for Workload {
             kind: WorkloadKind::Register,
             locks: Count(4),
             keys_per_lock: Count(1),
+            critical_section: None,
         }
     }
 }

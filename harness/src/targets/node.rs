@@ -39,6 +39,12 @@ impl Node {
         Some(self.crowd()?.leader())
     }
 
+    /// Every process of the node that lives, where this machine shows them.
+    #[must_use]
+    pub fn processes(&self) -> Vec<i32> {
+        self.crowd().map(Crowd::processes).unwrap_or_default()
+    }
+
     /// The pipes to a worker; `None` once taken.
     pub fn pipes(&mut self) -> Option<(ChildStdin, ChildStdout)> {
         match self {

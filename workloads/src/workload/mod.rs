@@ -66,6 +66,7 @@ impl Roster {
                 defect,
                 stream,
             )
+            .with_critical_section(suite.workload.critical_section)
         };
         self.clients.iter().map(holder).collect()
     }
