@@ -283,7 +283,8 @@ fn an_engine_elsewhere_is_attacked_by_its_own_means_through_published_ports() {
     }
     let _turn = turn();
     let out = tempfile::tempdir().expect("a folder");
-    let text = COMMON.replace("[[fault]]\nkind = \"hole\"", "[[fault]]\nkind = \"freeze\"\nevery = \"4s\"\nlength = \"400ms\"\n[[fault]]\nkind = \"hole\"");
+    let common = COMMON.replace("[expect]", "[worker]\nwhere = \"docker\"\n[expect]");
+    let text = common.replace("[[fault]]\nkind = \"hole\"", "[[fault]]\nkind = \"freeze\"\nevery = \"4s\"\nlength = \"400ms\"\n[[fault]]\nkind = \"hole\"");
     let host = relay();
     let (code, end) = run(
         &suite(out.path(), "remote", &text),

@@ -117,7 +117,7 @@ impl Stage {
             Recorder::create(&history, header, clock, Arc::clone(&tally), lines)?;
         let (conductor_sender, inbox) = mpsc::unbounded_channel();
         let namespace = namespace(&record.run);
-        let hellos = hellos(suite, &roster, &namespace, &to_clients);
+        let hellos = hellos(suite, &roster, &namespace, &to_clients, &target);
         let links = start_workers(suite, &mut target, hellos, &recorder, &conductor_sender).await?;
         let conductor = Conductor::new(Score {
             clock,
@@ -390,12 +390,19 @@ async fn delete_proxies(names: &[String], proxies: &Proxies) -> Vec<String> {
 }
 
 /// What each worker is told first. A link to several nodes has all their addresses, joined by commas.
-fn hellos(suite: &Suite, roster: &Roster, namespace: &str, wires: &[Wire]) -> Vec<Hello> {
+fn hellos(
+    suite: &Suite,
+    roster: &Roster,
+    namespace: &str,
+    wires: &[Wire],
+    target: &LocalTarget,
+) -> Vec<Hello> {
     let hello = |worker: usize| {
         let link = |service: Service| {
             let link = link_of(worker, service);
             let parts = wires.iter().filter(|wire| wire.link == link);
-            let addresses: Vec<String> = parts.map(|wire| wire.listen.to_string()).collect();
+            let seen = |wire| target.seen_by_workers(wire, &suite.worker).to_string();
+            let addresses: Vec<String> = parts.map(seen).collect();
             (service.name().to_owned(), addresses.join(","))
         };
         Hello {

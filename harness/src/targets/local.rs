@@ -332,6 +332,15 @@ impl LocalTarget {
         Ok([between, to_clients])
     }
 
+    /// Where workers reach a proxy: those in containers from within the run's network.
+    #[must_use]
+    pub fn seen_by_workers(&self, wire: &Wire, worker: &Worker) -> SocketAddr {
+        match (&self.estate, worker.place) {
+            (Some(estate), Whereabouts::Docker) => estate.within(wire.told),
+            _ => wire.listen,
+        }
+    }
+
     fn system(&self, service: Service) -> &dyn System {
         &*self.systems[self.roles[service as usize]]
     }

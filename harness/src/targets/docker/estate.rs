@@ -132,6 +132,8 @@ pub struct Estate {
     network: String,
     /// The first address of the network's range.
     range: [u8; 4],
+    /// The fault proxy's address in it.
+    proxy: Ipv4Addr,
     next_address: AtomicU8,
     next_link: AtomicU16,
     links: u16,
@@ -182,6 +184,7 @@ impl Estate {
             journal: plan.journal,
             network: network.clone(),
             range: [0; 4],
+            proxy: Ipv4Addr::UNSPECIFIED,
             next_address: AtomicU8::new(2),
             next_link: AtomicU16::new(FIRST_LINK),
             links: plan.links,
@@ -197,6 +200,7 @@ impl Estate {
             .make(async move { engine.create_network(&network, labels).await })
             .await;
         estate.range = made?;
+        estate.proxy = estate.claim_address();
         Ok(estate)
     }
 
@@ -284,7 +288,7 @@ impl Estate {
         node: &str,
         own: Option<&NodeImage>,
     ) -> Result<Container, HarnessError> {
-        let address = self.claim_address();
+        let address = self.proxy;
         let listen = format!("0.0.0.0:{PROXY_API}");
         let arguments = ["toxiproxy", "--listen", &listen].map(str::to_owned).into();
         let mut command = ContainerCommand::new(node, address, arguments);
@@ -371,6 +375,12 @@ impl Estate {
             _ => reached,
         };
         Ok((told, reached))
+    }
+
+    /// Where a proxy that was told to listen there is reached from within the run's network.
+    #[must_use]
+    pub fn within(&self, told: SocketAddr) -> SocketAddr {
+        SocketAddr::from((self.proxy, told.port()))
     }
 
     /// Whether the containers' own addresses lead nowhere from here.
