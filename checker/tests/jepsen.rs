@@ -186,7 +186,7 @@ fn what_is_wrong_is_told_with_line_field_and_column() {
             "on every one or on none",
         ),
         (
-            "INFO  jepsen.util - 0\t:invoke\t:write\t[3",
+            "INFO  jepsen.util - 0\t:invoke\t:write\t[3\n",
             1,
             None,
             "not closed (column 38)",
