@@ -61,6 +61,19 @@ pub enum Verb {
     /// The built-in worker, driven over standard input and output.
     #[command(hide = true)]
     Worker,
+    /// Build the image of every role for Docker, of this program itself, unless it is there already.
+    ///
+    /// Nothing is pulled and nothing is compiled. Exit status: 0 it is there, 70 there is no engine or it cannot be built.
+    Image(ImageArguments),
+    /// Ask a service whether it is well; for the health check of a container.
+    #[command(hide = true)]
+    Healthy(HealthyArguments),
+    /// The time of this machine's wall clock, in seconds since 1970; for a look at the clock of a container.
+    #[command(hide = true)]
+    Clock,
+    /// Start a container that waits for its standard input, and be that.
+    #[command(hide = true)]
+    Attach(AttachArguments),
 }
 
 /// `fencepost run`
@@ -117,7 +130,7 @@ pub struct RunArguments {
     /// With --target external: write into a database although it holds other tables. They are left alone.
     #[arg(long)]
     pub force: bool,
-    /// Keep the services' data in the run's folder.
+    /// Keep the services' data in the run's folder; with --target docker, leave the containers up.
     #[arg(long)]
     pub keep: bool,
 }
@@ -127,6 +140,8 @@ pub struct RunArguments {
 pub enum TargetName {
     /// Processes of this machine, on loopback.
     Local,
+    /// Containers of a Docker engine, from an image that is built of this program; workers are processes of this machine.
+    Docker,
     /// Servers that you started, named by `endpoints` and `url` of the suite; none of them is stopped or killed.
     External,
 }
@@ -349,6 +364,30 @@ pub struct ServiceArguments {
     /// What is planted in it.
     #[arg(long, value_name = "NAME")]
     pub defect: Option<String>,
+}
+
+/// `fencepost image`
+#[derive(Args, Debug)]
+pub struct ImageArguments {
+    /// What it is called besides its own name, which is made of what goes in.
+    #[arg(long, value_name = "NAME[:TAG]", default_value = "fencepost:latest")]
+    pub tag: String,
+}
+
+/// `fencepost healthy`
+#[derive(Args, Debug)]
+pub struct HealthyArguments {
+    /// What is asked for, e.g. 127.0.0.1:8100/healthz.
+    #[arg(value_name = "HOST:PORT/PATH")]
+    pub url: String,
+}
+
+/// `fencepost attach`
+#[derive(Args, Debug)]
+pub struct AttachArguments {
+    /// The container's id.
+    #[arg(value_name = "CONTAINER")]
+    pub container: String,
 }
 
 /// Any 64-bit number.

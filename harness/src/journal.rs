@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::HarnessError;
 use crate::guardian::guardian;
+use crate::targets::docker::Holding;
 use crate::targets::{Tenancy, proc};
 
 const FILE: &str = "journal.jsonl";
@@ -76,6 +77,13 @@ pub enum Entry {
         /// Where, and under which name.
         tenancy: Box<Tenancy>,
     },
+    /// Something is about to be made at a Docker engine.
+    Docker {
+        /// Where, and under which name.
+        holding: Holding,
+    },
+    /// The run has ended, and what it made at a Docker engine was to be kept: it goes when this run is named.
+    Kept,
     /// A fault is about to begin.
     Fault {
         /// Its id in the plan.
@@ -129,6 +137,8 @@ pub struct Outside {
     pub data: Vec<PathBuf>,
     /// Keys and tables in servers of the user's.
     pub tenancies: Vec<Tenancy>,
+    /// Containers, networks and volumes.
+    pub docker: Vec<Holding>,
 }
 
 impl Journal {
@@ -179,6 +189,7 @@ impl Journal {
                 Entry::Proxy { name, .. } => outside.proxies.push(name.clone()),
                 Entry::Data { path } => outside.data.push(path.clone()),
                 Entry::Tenancy { tenancy } => outside.tenancies.push(Tenancy::clone(tenancy)),
+                Entry::Docker { holding } => outside.docker.push(holding.clone()),
                 _ => {}
             }
         }

@@ -94,6 +94,10 @@ fn dispatch(verb: &Verb) -> Result<u8, HarnessError> {
         Verb::LockService(arguments) => commands::serve::lock_service(arguments),
         Verb::FencedResource(arguments) => commands::serve::fenced_resource(arguments),
         Verb::Worker => commands::serve::worker(),
+        Verb::Image(arguments) => commands::image::image(arguments),
+        Verb::Healthy(arguments) => commands::image::healthy(arguments),
+        Verb::Clock => commands::image::clock(),
+        Verb::Attach(arguments) => commands::attach::attach(arguments),
     }
 }
 

@@ -28,6 +28,9 @@ pub struct RunRecord {
     pub versions: BTreeMap<String, String>,
     /// The machine: `os`, `kernel`, `cpu`, `cores`, `memory_mb`.
     pub machine: BTreeMap<String, String>,
+    /// How things were done to the nodes, where that differs between machines: `engine`, `signals`, `links` ...
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub means: BTreeMap<String, String>,
     /// Client to worker.
     pub clients: BTreeMap<String, String>,
     /// The planned faults in order of time.
@@ -67,6 +70,9 @@ pub struct PlannedFault {
     pub node: Option<u32>,
     /// The delay drawn for it, in milliseconds (latency).
     pub delay_ms: Option<u64>,
+    /// How far the clock was drawn to jump, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_ms: Option<u64>,
 }
 
 /// How long a phase took.

@@ -10,6 +10,7 @@ mod fault;
 mod kind;
 mod length;
 mod lock;
+mod nodes;
 mod resource;
 mod server;
 
@@ -19,10 +20,11 @@ use serde::{Deserialize, Serialize};
 
 pub use built_in::{BUILT_IN, BuiltIn, built_in};
 pub use error::{Misfit, SuiteError};
-pub use fault::{FAULT_KINDS, Fault, FaultKind, Link, On};
+pub use fault::{Direction, FAULT_KINDS, Fault, FaultKind, Link, On};
 pub use kind::Kind;
 pub use length::{Length, Span};
 pub use lock::Lock;
+pub use nodes::{NodeImage, Nodes};
 pub use resource::Resource;
 pub use server::{Access, DatabaseUrl, HostPort};
 
@@ -45,6 +47,9 @@ pub struct Suite {
     /// Where the nodes live.
     #[serde(default)]
     pub target: Target,
+    /// Images of one's own in the docker target.
+    #[serde(default, skip_serializing_if = "Nodes::is_empty")]
+    pub nodes: Nodes,
     /// The lock service.
     #[serde(default)]
     pub lock: Lock,
@@ -108,6 +113,8 @@ pub enum TargetKind {
     /// Processes of this machine, on loopback.
     #[default]
     Local,
+    /// Containers of a Docker engine; the workers are processes of this machine.
+    Docker,
     /// Servers that somebody else started; everything else is of this machine.
     External,
 }
@@ -117,6 +124,10 @@ pub const TARGETS: &[(&str, &str)] = &[
     (
         "local",
         "processes of this machine, on loopback, every link through the fault proxy",
+    ),
+    (
+        "docker",
+        "containers of a Docker engine, from an image that is built of the binary itself; every link through the fault proxy",
     ),
     (
         "external",
@@ -130,6 +141,7 @@ impl TargetKind {
     pub fn name(self) -> &'static str {
         match self {
             Self::Local => "local",
+            Self::Docker => "docker",
             Self::External => "external",
         }
     }
@@ -141,6 +153,9 @@ impl TargetKind {
 pub struct Worker {
     /// The program and its arguments; empty is the built-in worker.
     pub command: Vec<String>,
+    /// Where it runs.
+    #[serde(rename = "where", skip_serializing_if = "Whereabouts::is_host")]
+    pub place: Whereabouts,
     /// How long a client waits for an answer before it calls the outcome unknown; an acquire waits its queueing time longer. 10 ms to 1 min.
     pub timeout: Span<10, 60_000>,
 }
@@ -149,8 +164,26 @@ impl Default for Worker {
     fn default() -> Self {
         Self {
             command: Vec::new(),
+            place: Whereabouts::Host,
             timeout: Span(Duration::from_millis(500)),
         }
+    }
+}
+
+/// Where workers run.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Whereabouts {
+    /// As processes of this machine.
+    #[default]
+    Host,
+    /// As containers on the run's network, with the docker target.
+    Docker,
+}
+
+impl Whereabouts {
+    fn is_host(&self) -> bool {
+        *self == Self::Host
     }
 }
 
@@ -397,8 +430,29 @@ impl Suite {
                 format!("there is no {on} among {workers} workers: w1 to w{workers} is right"),
             ));
         }
+        if !self.nodes.is_empty() && self.target.kind != TargetKind::Docker {
+            return Err(Misfit::between(
+                &["nodes.lock", "nodes.resource", "nodes.toxiproxy"],
+                "[nodes] needs the docker target: [target] kind = \"docker\" is right".to_owned(),
+            ));
+        }
+        self.nodes.fit()?;
         self.servers_fit()?;
         self.faults_fit()?;
+        if self.worker.place == Whereabouts::Docker {
+            let why = match (self.target.kind, self.worker.command.is_empty()) {
+                (TargetKind::Docker, true) => None,
+                (TargetKind::Docker, false) => Some(
+                    "a program of this machine is not in the image: [worker] where = \"host\", or no command, is right",
+                ),
+                _ => Some(
+                    "workers in containers need the docker target: [target] kind = \"docker\" is right",
+                ),
+            };
+            if let Some(why) = why {
+                return Err(Misfit::between(&["worker.where"], why.to_owned()));
+            }
+        }
         if self.worker.command.first().is_some_and(String::is_empty) {
             return Err(Misfit::between(
                 &["worker.command"],
@@ -419,6 +473,33 @@ impl Suite {
                 "kind",
                 format!(
                     "{} strikes a server, and the external target touches none: faults on workers and on links from them are right",
+                    self.fault[position].label()
+                ),
+            ));
+        }
+        let contained = self.target.kind == TargetKind::Docker;
+        let needs_containers = |fault: &Fault| fault.kind.is_of_containers() && !contained;
+        if let Some(position) = self.fault.iter().position(needs_containers) {
+            return Err(Misfit::in_fault(
+                position,
+                "kind",
+                format!(
+                    "{} needs containers: [target] kind = \"docker\" is right",
+                    self.fault[position].label()
+                ),
+            ));
+        }
+        let strikes_a_container = |fault: &Fault| {
+            fault.kind.is_of_containers() && matches!(fault.on, Some(On::Worker | On::Node(_)))
+        };
+        if let Some(position) = self.fault.iter().position(strikes_a_container)
+            && self.worker.place == Whereabouts::Host
+        {
+            return Err(Misfit::in_fault(
+                position,
+                "on",
+                format!(
+                    "{} needs workers in containers: [worker] where = \"docker\" is right",
                     self.fault[position].label()
                 ),
             ));
@@ -472,11 +553,25 @@ impl Suite {
         ] {
             let given = !access.addresses().is_empty();
             match (self.target.kind, server) {
-                (TargetKind::Local, _) if given || *access != Access::default() => {
+                (TargetKind::Local | TargetKind::Docker, _)
+                    if given || *access != Access::default() =>
+                {
                     return Err(Misfit::between(
                         whereabouts[at],
-                        "the local target starts its own servers: [target] kind = \"external\" is right for others"
-                            .to_owned(),
+                        format!(
+                            "the {} target starts its own servers: [target] kind = \"external\" is right for others",
+                            self.target.kind.name()
+                        ),
+                    ));
+                }
+                (TargetKind::Docker, Server::Etcd | Server::Postgres)
+                    if [&self.nodes.lock, &self.nodes.resource][at].is_none() =>
+                {
+                    return Err(Misfit::between(
+                        kinds[at],
+                        format!(
+                            "kind {name:?} has no image of its own in the docker target: [nodes.lock] or [nodes.resource] with an image is right"
+                        ),
                     ));
                 }
                 (TargetKind::External, Server::Reference) => {

@@ -3,6 +3,7 @@
 //! Absolute times mean little on a shared machine; where it can be, a figure is a ratio against a baseline that is
 //! measured in turn with it (A B B A ...), and medians are printed. One argument runs the sections whose names hold it.
 
+mod docker;
 mod fence;
 mod pauses;
 mod proxy;
@@ -16,13 +17,14 @@ use support::Row;
 /// A part of the table, by its name.
 type Section = (&'static str, fn() -> Vec<Row>);
 
-const SECTIONS: [Section; 6] = [
+const SECTIONS: [Section; 7] = [
     ("throughput", throughput::throughput),
     ("recorder", recorder::recorder),
     ("fence", fence::fence),
     ("pauses", pauses::pauses),
     ("proxy", proxy::proxy),
     ("report", report::report),
+    ("docker", docker::docker),
 ];
 
 fn main() {

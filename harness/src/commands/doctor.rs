@@ -1,8 +1,9 @@
 //! `fencepost doctor`: what this machine can and cannot do, tried and not guessed, and how to get what is missing.
 //!
-//! `doctor/processes.rs` tries what is done to nodes, `doctor/links.rs` what is done to links, `doctor/room.rs` where
-//! things are written and which ports there are.
+//! `doctor/processes.rs` tries what is done to nodes, `doctor/links.rs` what is done to links, `doctor/docker.rs` what is
+//! done to containers, `doctor/room.rs` where things are written and which ports there are.
 
+mod docker;
 mod links;
 mod processes;
 mod room;
@@ -76,6 +77,13 @@ pub fn doctor(arguments: &DoctorArguments) -> Result<u8, HarnessError> {
         for (fault, result) in runtime.block_on(links::toxiproxy(api)) {
             needed(&format!("--toxiproxy {api}: {fault}"), result);
         }
+    }
+    for (what, result) in runtime.block_on(docker::containers()) {
+        checks.push(Check {
+            about: format!("docker target: {what}"),
+            needed: false,
+            result,
+        });
     }
     runtime.shutdown_background();
     checks.push(Check {

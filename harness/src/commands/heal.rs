@@ -17,6 +17,7 @@ use crate::journal::{Entry, Found, Orphan, Process, find, runs, state_folder};
 use crate::proxies::{Cause, Proxies};
 use crate::runtime;
 use crate::targets::Tenancy;
+use crate::targets::docker::{Holding, remove_recorded};
 use crate::targets::proc::{self, Home};
 use crate::targets::systems::remove_shared_memory;
 use crate::terminal::{complain, say};
@@ -51,6 +52,9 @@ pub fn heal(arguments: &HealArguments) -> Result<u8, HarnessError> {
     for run in wanted {
         match find(&state, &run) {
             Ok(Found::Alive(run)) => say(format_args!("run {run} is alive: left alone")),
+            Ok(Found::Orphan(orphan)) if orphan.is_kept() && arguments.run.is_none() => say(
+                format_args!("run {run} was kept: left alone, `fencepost heal {run}` removes it"),
+            ),
             Ok(Found::Orphan(orphan)) => {
                 orphans += 1;
                 left.extend(heal_run(orphan)?);
@@ -73,6 +77,12 @@ pub fn heal(arguments: &HealArguments) -> Result<u8, HarnessError> {
 fn heal_run(orphan: Orphan) -> Result<Vec<String>, HarnessError> {
     let run = orphan.run.clone();
     let mut left = Vec::new();
+    // Before processes: those of a frozen container die when it goes, and not before.
+    let (removed, stays) = remove_recorded(&run, &orphan.docker());
+    for what in removed {
+        say(format_args!("run {run}: removed {what}"));
+    }
+    left.extend(stays);
     if orphan.booted_now() {
         left.extend(kill_processes(&run, &orphan.homes()));
         for line in orphan.reused() {
@@ -195,6 +205,20 @@ impl Orphan {
             _ => None,
         };
         self.entries.iter().filter_map(tenancy).collect()
+    }
+
+    /// What was made at Docker engines; whether it is of exactly this run its labels say.
+    fn docker(&self) -> Vec<Holding> {
+        let holding = |entry: &Entry| match entry {
+            Entry::Docker { holding } => Some(holding.clone()),
+            _ => None,
+        };
+        self.entries.iter().filter_map(holding).collect()
+    }
+
+    /// Whether it ended in order, and left what it made because that was asked for.
+    fn is_kept(&self) -> bool {
+        self.entries.contains(&Entry::Kept)
     }
 
     fn open_faults(&self) -> Vec<(u64, String, String)> {

@@ -21,6 +21,7 @@ use crate::proxies;
 use crate::report;
 use crate::runner::{self, Interrupts, Order, RunEnd};
 use crate::runtime;
+use crate::targets::docker::Engine;
 use crate::targets::{Service, systems};
 use crate::terminal::{complain, print, say};
 
@@ -65,6 +66,7 @@ fn order(arguments: &RunArguments) -> Result<Order, HarnessError> {
     limits::open_files().map_err(HarnessError::Internal)?;
     let target = arguments.target.map(|target| match target {
         TargetName::Local => TargetKind::Local,
+        TargetName::Docker => TargetKind::Docker,
         TargetName::External => TargetKind::External,
     });
     let given = Given::read(&arguments.suite)?;
@@ -102,6 +104,11 @@ fn order(arguments: &RunArguments) -> Result<Order, HarnessError> {
         return Err(given.is_wrong(
             &["worker.command"],
             format!("there is no program {program:?} that can be started: a path, or a name on the PATH, is right"),
+        ));
+    }
+    if suite.target.kind == TargetKind::Docker && arguments.toxiproxy.is_some() {
+        return Err(HarnessError::Usage(
+            "--toxiproxy: in the docker target the fault proxy is a container of the run: leave it out".to_owned(),
         ));
     }
     if let Some(api) = arguments.toxiproxy {
@@ -143,6 +150,11 @@ fn buildable(suite: &Suite, name: &str) -> Result<(), HarnessError> {
 
 /// That the suite's servers can be started here; or reached, and logged in to, where they are the user's.
 fn startable(suite: &Suite, given: &Given) -> Result<(), HarnessError> {
+    if suite.target.kind == TargetKind::Docker {
+        // Asked before anything is begun: that there is none is said at once.
+        Engine::reach()?;
+        return Ok(());
+    }
     if suite.target.kind == TargetKind::Local {
         for service in Service::ALL {
             (systems::kind_of(suite, service).installed)().map_err(|why| {

@@ -5,15 +5,17 @@
 //! | `plan.rs` | which fault when, for how long, to whom: pure |
 //! | `nemesis.rs` | carries the plan out; what each fault needs to do so |
 //! | `zombie.rs` | the adversary's own: stop the holder, let its successor write, let it go |
-//! | `pause.rs` | SIGSTOP and SIGCONT |
-//! | `link.rs` | hole, lost reply, latency, reset |
+//! | `pause.rs` | SIGSTOP and SIGCONT, freezer and thaw |
+//! | `link.rs` | hole, stall, lost request, lost reply, latency, bandwidth, refuse, reset; of one link or of several |
 //! | `kill.rs` | SIGKILL and a restart on the same data |
+//! | `container.rs` | what only containers allow: dropped packets, another network, an empty volume, a second authority, a clock |
 //! | `service.rs` | which node of a service is struck |
 //! | `probe.rs` | a request through a link, as evidence |
 //!
 //! Every fault that begins writes two lines into the history; one that is skipped writes one. The begin line stands where the fault is in force; the outcome
 //! (`installed` with evidence, `skipped`, `unknown`) is on the last line that knows it.
 
+mod container;
 mod kill;
 mod link;
 mod nemesis;

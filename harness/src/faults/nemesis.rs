@@ -9,7 +9,7 @@ use fencepost_workloads::suite::{Fault, FaultKind, Suite};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use super::{kill, link, pause, zombie};
+use super::{container, kill, link, pause, zombie};
 use crate::clock::RunClock;
 use crate::journal::{Entry, Journal};
 use crate::proxies::Proxies;
@@ -18,6 +18,9 @@ use crate::runner::conductor::{Message, Wish};
 use crate::runner::recorder::Recorder;
 use crate::runner::tally::Tally;
 use crate::targets::{LocalTarget, SharedNode, Wire};
+
+/// How long before it is looked again whether something is free.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
 /// What faults need to be done, and to be seen to be done. Shared by all of them.
 pub struct Means {
@@ -89,12 +92,12 @@ impl Nemesis {
             under_way.spawn(async move {
                 match fault.kind {
                     FaultKind::Zombie => zombie::inject(&means, &planned).await,
-                    FaultKind::Pause => pause::inject(&means, &planned, &fault).await,
-                    FaultKind::Hole
-                    | FaultKind::LostReply
-                    | FaultKind::Latency
-                    | FaultKind::Reset => link::inject(&means, &planned, &fault).await,
+                    FaultKind::Pause | FaultKind::Freeze => {
+                        pause::inject(&means, &planned, &fault).await
+                    }
                     FaultKind::Kill => kill::inject(&means, &planned, &fault).await,
+                    kind if kind.is_of_links() => link::inject(&means, &planned, &fault).await,
+                    _ => container::inject(&means, &planned, &fault).await,
                 }
             });
         }
@@ -161,6 +164,20 @@ impl Means {
             means: self,
             names: names.to_vec(),
         })
+    }
+
+    /// The same once all are free, or nothing if that takes longer than `within` or the run is to end.
+    pub async fn reserve_within(&self, names: &[String], within: Duration) -> Option<Reserved<'_>> {
+        let deadline = self.clock.now() + within;
+        loop {
+            if let Some(reserved) = self.reserve(names) {
+                return Some(reserved);
+            }
+            let next = self.clock.now() + BETWEEN_LOOKS;
+            if next > deadline || !self.sleep(next).await {
+                return None;
+            }
+        }
     }
 
     /// Nodes and links that something is being done to.

@@ -1,4 +1,4 @@
-//! SIGSTOP to every process of a node, SIGCONT after a while.
+//! SIGSTOP to every process of a node, SIGCONT after a while; or its control group frozen, and thawed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,16 +42,21 @@ pub(super) async fn inject(means: &Means, planned: &PlannedFault, fault: &Fault)
     let victim = match victim {
         Ok(victim) => victim,
         Err(why) => {
-            means.skip(event(planned, FaultKind::Pause, Vec::new()), why);
+            means.skip(event(planned, fault.kind, Vec::new()), why);
             return;
         }
     };
-    let line = event(planned, FaultKind::Pause, vec![victim.name.clone()]);
+    let line = event(planned, fault.kind, vec![victim.name.clone()]);
+    let freezes = fault.kind == FaultKind::Freeze;
     if !means.announce(&line) {
         victim.let_go(means);
         return;
     }
-    let stopped = on_node(Arc::clone(&victim.node), |node| node.stop()).await;
+    let stopped = on_node(Arc::clone(&victim.node), move |node| match freezes {
+        true => node.freeze(),
+        false => node.stop(),
+    })
+    .await;
     let outcome = if stopped.is_ok() {
         FaultOutcome::Installed
     } else {
@@ -65,7 +70,11 @@ pub(super) async fn inject(means: &Means, planned: &PlannedFault, fault: &Fault)
     means
         .sleep(means.clock.now() + Duration::from_millis(planned.length_ms))
         .await;
-    let resumed = on_node(Arc::clone(&victim.node), |node| node.resume()).await;
+    let resumed = on_node(Arc::clone(&victim.node), move |node| match freezes {
+        true => node.thaw(),
+        false => node.resume(),
+    })
+    .await;
     let outcome = if resumed.is_ok() {
         outcome
     } else {

@@ -68,6 +68,7 @@ fn occurrences(suite: &Suite, position: usize, seed: Seed) -> Vec<PlannedFault> 
             worker: worker(suite, fault, &mut stream),
             node: node(suite, fault, &mut stream),
             delay_ms: fault.delay.map(|delay| millis(delay.draw(&mut stream))),
+            by_ms: fault.by.map(|by| millis(by.draw(&mut stream))),
         });
     }
     occurrences
@@ -77,11 +78,10 @@ fn occurrences(suite: &Suite, position: usize, seed: Seed) -> Vec<PlannedFault> 
 fn worker(suite: &Suite, fault: &Fault, stream: &mut impl Rng) -> Option<u32> {
     let workers = suite.run.workers.0;
     match (fault.kind, &fault.on) {
-        (FaultKind::Pause, Some(On::Node(number))) => Some(number - 1),
-        (FaultKind::Pause, Some(On::Worker))
-        | (FaultKind::Hole | FaultKind::LostReply | FaultKind::Latency | FaultKind::Reset, _)
-            if fault.link != Some(Link::LeaderPeers) =>
-        {
+        (FaultKind::Zombie, _) => None,
+        (_, Some(On::Node(number))) => Some(number - 1),
+        (_, Some(On::Worker)) => Some(stream.random_range(0..workers)),
+        (kind, _) if kind.is_of_links() && fault.link != Some(Link::LeaderPeers) => {
             Some(stream.random_range(0..workers))
         }
         _ => None,

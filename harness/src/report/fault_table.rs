@@ -120,6 +120,7 @@ mod tests {
             length_ms: 700,
             worker: Some(0),
             delay_ms: None,
+            by_ms: None,
         };
         let run = RunRecord {
             plan: vec![planned(1), planned(2)],

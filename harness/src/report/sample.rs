@@ -273,6 +273,7 @@ pub fn run() -> RunRecord {
         replay: "fencepost run --seed 7".to_owned(),
         versions: text(&[("fencepost", "0.1.0")]),
         machine: text(&[("os", "linux"), ("cores", "2")]),
+        means: BTreeMap::new(),
         clients: text(&[("c1", "w1"), ("c2", "w2"), ("c3", "w1")]),
         plan: Vec::new(),
         phases: vec![Phase {

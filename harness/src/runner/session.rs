@@ -243,6 +243,7 @@ fn record_of(order: &Order) -> RunRecord {
         replay: order.replay.clone(),
         versions: machine::versions(),
         machine: machine::describe(),
+        means: std::collections::BTreeMap::new(),
         clients: roster
             .clients
             .iter()

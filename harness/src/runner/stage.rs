@@ -27,7 +27,7 @@ use crate::journal::{Entry, Journal};
 use crate::proxies::{Cause, Proxies};
 use crate::run_record::RunRecord;
 use crate::targets::{
-    LocalPlan, LocalTarget, LogKeeper, Ports, Service, SharedNode, Wire, link_of, move_out,
+    LocalPlan, LocalTarget, LogKeeper, Ports, Service, SharedNode, Wire, docker, link_of, move_out,
     namespace, proc,
 };
 
@@ -91,6 +91,7 @@ impl Stage {
         let version = proxies.version().await?;
         record.versions.insert("toxiproxy".to_owned(), version);
         record.versions.extend(target.versions());
+        record.means = target.means();
         let workers = suite.run.workers.0 as usize;
         let [mut between, mut to_clients] = target.wires(workers, &mut ports)?;
         if order.toxiproxy.is_some() {
@@ -116,8 +117,8 @@ impl Stage {
             Recorder::create(&history, header, clock, Arc::clone(&tally), lines)?;
         let (conductor_sender, inbox) = mpsc::unbounded_channel();
         let namespace = namespace(&record.run);
-        let hellos = hellos(suite, &roster, &namespace, &to_clients);
-        let links = start_workers(suite, &mut target, hellos, &recorder, &conductor_sender)?;
+        let hellos = hellos(suite, &roster, &namespace, &to_clients, &target);
+        let links = start_workers(suite, &mut target, hellos, &recorder, &conductor_sender).await?;
         let conductor = Conductor::new(Score {
             clock,
             recorder: Arc::clone(&recorder),
@@ -306,7 +307,13 @@ impl Stage {
         // It ends once everything is on disk, or nothing can be any more.
         let _ = tokio::task::spawn_blocking(move || writer.join()).await;
         record.troubles.extend(self.recorder.disk_error());
-        if left.is_empty() {
+        if order.keep && !self.journal.outside().docker.is_empty() {
+            // Everything is still there, and only whoever names the run takes it down.
+            let kept = self.journal.write(&Entry::Kept);
+            record
+                .troubles
+                .extend(kept.err().map(|error| error.to_string()));
+        } else if left.is_empty() {
             let removed = self.journal.remove();
             record
                 .troubles
@@ -323,9 +330,12 @@ impl Stage {
 /// Makes the proxies, and notes where they listen.
 async fn create_proxies(wires: &mut [Wire], proxies: &Proxies) -> Result<(), HarnessError> {
     for wire in wires {
-        wire.listen = proxies
-            .create(&wire.proxy, wire.listen, wire.upstream)
+        let listens = proxies
+            .create(&wire.proxy, wire.told, wire.upstream)
             .await?;
+        if wire.told == wire.listen {
+            wire.listen = listens;
+        }
     }
     Ok(())
 }
@@ -338,11 +348,15 @@ pub(super) async fn clear_failed(
     journal: &Journal,
     data: Option<&Path>,
 ) {
-    let mut left = proc::of_run(&record.run).len();
+    let outside = journal.outside();
+    // Before processes: those of a frozen container die when it goes, and not before.
+    let mut left = docker::remove_recorded(&record.run, &outside.docker)
+        .1
+        .len();
+    left += proc::of_run(&record.run).len();
     if let Some(data) = data.filter(|data| data.exists()) {
         left += usize::from(std::fs::remove_dir_all(data).is_err());
     }
-    let outside = journal.outside();
     // Each is a folder of that name in one of its own.
     for own in outside.data.iter().filter_map(|data| data.parent()) {
         left += usize::from(own.exists() && std::fs::remove_dir_all(own).is_err());
@@ -376,12 +390,19 @@ async fn delete_proxies(names: &[String], proxies: &Proxies) -> Vec<String> {
 }
 
 /// What each worker is told first. A link to several nodes has all their addresses, joined by commas.
-fn hellos(suite: &Suite, roster: &Roster, namespace: &str, wires: &[Wire]) -> Vec<Hello> {
+fn hellos(
+    suite: &Suite,
+    roster: &Roster,
+    namespace: &str,
+    wires: &[Wire],
+    target: &LocalTarget,
+) -> Vec<Hello> {
     let hello = |worker: usize| {
         let link = |service: Service| {
             let link = link_of(worker, service);
             let parts = wires.iter().filter(|wire| wire.link == link);
-            let addresses: Vec<String> = parts.map(|wire| wire.listen.to_string()).collect();
+            let seen = |wire| target.seen_by_workers(wire, &suite.worker).to_string();
+            let addresses: Vec<String> = parts.map(seen).collect();
             (service.name().to_owned(), addresses.join(","))
         };
         Hello {
@@ -399,7 +420,7 @@ fn hellos(suite: &Suite, roster: &Roster, namespace: &str, wires: &[Wire]) -> Ve
     (0..suite.run.workers.0 as usize).map(hello).collect()
 }
 
-fn start_workers(
+async fn start_workers(
     suite: &Suite,
     target: &mut LocalTarget,
     hellos: Vec<Hello>,
@@ -408,7 +429,7 @@ fn start_workers(
 ) -> Result<Vec<WorkerLink>, HarnessError> {
     let mut links = Vec::new();
     for (worker, hello) in hellos.into_iter().enumerate() {
-        let node = target.start_worker(&suite.worker.command)?;
+        let node = target.start_worker(&suite.worker).await?;
         let pipes = node
             .lock()
             .expect("no holder of a node's lock panics")

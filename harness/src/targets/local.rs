@@ -1,22 +1,30 @@
-//! The local target: every node a process of this machine, on loopback, started from the one binary.
+//! The nodes of a run: brought up, reached into, taken down. Locally each is a process of this machine, on loopback,
+//! started from the one binary; in Docker the fault proxy and the systems are containers of one image of it.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use fencepost_workloads::suite::{Suite, TargetKind};
+use fencepost_workloads::suite::{Suite, TargetKind, Whereabouts, Worker};
 
+use super::docker::{ContainerCommand, Estate, EstatePlan};
 use super::systems::{self, Doing, Place, Site, System};
 use super::wires::{self, PEERS, Wire, link_of};
 use super::{Node, NodeCommand, Ports, Spawner, Tenancy, adopt_orphans, kill_children};
 use crate::error::HarnessError;
+use crate::faults::Greeting;
 use crate::journal::{Entry, Journal, Process};
 
 /// How long a node may take from its start until it answers; a database that was killed recovers first, while its clients
 /// knock all the time.
 const READY_WITHIN: Duration = Duration::from_secs(60);
+
+/// How the fault proxy's node is called.
+const PROXY: &str = "proxy";
+/// How the links are called on which the harness itself reaches what it cannot reach otherwise.
+const OURS: &str = "harness";
 
 /// One of the two roles that the systems under test have.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -68,6 +76,8 @@ pub struct LocalTarget {
     workers: Vec<SharedNode>,
     http: reqwest::Client,
     journal: Arc<Journal>,
+    /// The run's containers, if it has any.
+    estate: Option<Estate>,
     // Last: when the spawner's thread ends, the kernel kills what is left.
     spawner: Spawner,
 }
@@ -138,10 +148,29 @@ impl LocalTarget {
             keep: plan.keep,
             defects: [plan.lock_defect, plan.resource_defect],
         };
-        let (systems, roles) = systems::plan(plan.suite, &site, ports)?;
-        let (proxy, proxy_api) = match plan.toxiproxy {
-            Some(address) => (None, address),
-            None => {
+        let estate = match plan.suite.target.kind {
+            TargetKind::Docker => Some(Estate::open(estate_plan(&plan, executable)).await?),
+            TargetKind::Local | TargetKind::External => None,
+        };
+        let started = match &estate {
+            Some(estate) => Some(
+                estate
+                    .start_proxy(PROXY, plan.suite.nodes.toxiproxy.as_ref())
+                    .await?,
+            ),
+            None => None,
+        };
+        let (systems, roles) = match &estate {
+            Some(estate) => systems::plan_contained(plan.suite, &site, estate)?,
+            None => systems::plan(plan.suite, &site, ports)?,
+        };
+        let (proxy, proxy_api) = match (plan.toxiproxy, started, &estate) {
+            (_, Some(container), Some(estate)) => {
+                let proxy = Arc::new(Mutex::new(Node::Container(container)));
+                (Some(proxy), estate.proxy_api()?)
+            }
+            (Some(address), ..) => (None, address),
+            _ => {
                 let address = ports.claim()?;
                 let command = NodeCommand {
                     arguments: vec![
@@ -151,11 +180,11 @@ impl LocalTarget {
                     ],
                     ..NodeCommand::new(
                         executable,
-                        format!("{}/proxy", plan.run),
+                        format!("{}/{PROXY}", plan.run),
                         plan.folder.join("logs").join("proxy.log"),
                     )
                 };
-                let proxy = spawn(&spawner, &plan.journal, "proxy", &command)?;
+                let proxy = spawn(&spawner, &plan.journal, PROXY, &command)?;
                 (Some(proxy), address)
             }
         };
@@ -171,6 +200,7 @@ impl LocalTarget {
             workers: Vec::new(),
             http,
             journal: plan.journal,
+            estate,
             spawner,
         };
         if let Some(proxy) = &target.proxy {
@@ -182,7 +212,7 @@ impl LocalTarget {
                     answer.is_ok_and(|answer| answer.status().is_success())
                 })
             };
-            target.until("proxy", proxy, answers).await?;
+            target.until(PROXY, proxy, answers).await?;
         }
         Ok(target)
     }
@@ -195,14 +225,27 @@ impl LocalTarget {
         for (position, system) in self.systems.iter().enumerate() {
             system.prepare(&self.spawner, &self.journal).await?;
             for (place, Place { name, .. }) in system.places().iter().enumerate() {
-                let Some(command) = system.command(place) else {
-                    continue;
+                let node = match (system.container(place), &self.estate) {
+                    (Some(command), Some(estate)) => {
+                        let container = match &command.composed {
+                            Some((file, service)) => {
+                                let address = command.address;
+                                estate.start_composed(name, file, service, address).await?
+                            }
+                            None => estate.start(&command).await?,
+                        };
+                        Arc::new(Mutex::new(Node::Container(container)))
+                    }
+                    _ => match system.command(place) {
+                        Some(command) => spawn(&self.spawner, &self.journal, name, &command)?,
+                        None => continue,
+                    },
                 };
                 self.nodes.push(RunningNode {
                     system: position,
                     place,
                     name: name.clone(),
-                    node: spawn(&self.spawner, &self.journal, name, &command)?,
+                    node,
                 });
             }
         }
@@ -219,7 +262,7 @@ impl LocalTarget {
             let places = self.system(service).places().iter();
             // A server of the user's has its address for a name.
             let address = |place: &Place| match suite.target.kind {
-                TargetKind::Local => place.address.to_string(),
+                TargetKind::Local | TargetKind::Docker => place.address.to_string(),
                 TargetKind::External => place.name.clone(),
             };
             Tenancy::new(suite, service, &self.run, places.map(address).collect())
@@ -241,29 +284,61 @@ impl LocalTarget {
                     proxy: wires::proxy_name(&self.run, &link, 0, 1),
                     link,
                     listen: way.advertised,
+                    told: way.advertised,
                     upstream: way.listens,
                     greeting: system.greeting(),
                 }
             })
         });
-        let between = between.collect();
+        let doors = self.systems.iter().flat_map(|system| {
+            let places = system.places().iter().enumerate();
+            places.filter_map(|(number, place)| {
+                let link = format!("{OURS}-{}", place.name);
+                Some(Wire {
+                    proxy: wires::proxy_name(&self.run, &link, 0, 1),
+                    link,
+                    listen: place.address,
+                    told: system.side_door(number)?,
+                    upstream: system.upstream(number),
+                    greeting: system.greeting(),
+                })
+            })
+        });
+        let between = between.chain(doors).collect();
         let mut to_clients = Vec::new();
         for worker in 0..workers {
             for service in Service::ALL {
                 let (link, system) = (link_of(worker, service), self.system(service));
                 let places = system.places();
-                for (part, place) in places.iter().enumerate() {
+                for part in 0..places.len() {
+                    let (told, listen) = match &self.estate {
+                        Some(estate) => estate.claim_link()?,
+                        None => {
+                            let listen = ports.claim()?;
+                            (listen, listen)
+                        }
+                    };
                     to_clients.push(Wire {
                         proxy: wires::proxy_name(&self.run, &link, part, places.len()),
                         link: link.clone(),
-                        listen: ports.claim()?,
-                        upstream: place.address,
+                        listen,
+                        told,
+                        upstream: system.upstream(part),
                         greeting: system.greeting(),
                     });
                 }
             }
         }
         Ok([between, to_clients])
+    }
+
+    /// Where workers reach a proxy: those in containers from within the run's network.
+    #[must_use]
+    pub fn seen_by_workers(&self, wire: &Wire, worker: &Worker) -> SocketAddr {
+        match (&self.estate, worker.place) {
+            (Some(estate), Whereabouts::Docker) => estate.within(wire.told),
+            _ => wire.listen,
+        }
     }
 
     fn system(&self, service: Service) -> &dyn System {
@@ -274,6 +349,13 @@ impl LocalTarget {
     #[must_use]
     pub fn proxy_api(&self) -> SocketAddr {
         self.proxy_api
+    }
+
+    /// How things are done to the run's nodes, where that is not the same everywhere.
+    #[must_use]
+    pub fn means(&self) -> BTreeMap<String, String> {
+        let means = self.estate.as_ref().map(Estate::means);
+        means.unwrap_or_default()
     }
 
     /// The versions of the systems, by name.
@@ -348,8 +430,47 @@ impl LocalTarget {
     ///
     /// # Errors
     /// When the program cannot be started.
-    pub fn start_worker(&mut self, command: &[String]) -> Result<SharedNode, HarnessError> {
+    pub async fn start_worker(&mut self, worker: &Worker) -> Result<SharedNode, HarnessError> {
         let name = format!("w{}", self.workers.len() + 1);
+        let node = match (&self.estate, worker.place) {
+            (Some(estate), Whereabouts::Docker) => self.contain_worker(estate, &name).await?,
+            _ => self.spawn_worker(&name, &worker.command)?,
+        };
+        self.workers.push(Arc::clone(&node));
+        Ok(node)
+    }
+
+    /// A worker in a container, behind a process of this machine that has its pipes.
+    async fn contain_worker(
+        &self,
+        estate: &Estate,
+        name: &str,
+    ) -> Result<SharedNode, HarnessError> {
+        let command = ContainerCommand {
+            attached: true,
+            ..ContainerCommand::new(name, estate.claim_address(), vec!["worker".to_owned()])
+        };
+        let id = estate.create(&command).await?;
+        let bridge = NodeCommand {
+            arguments: vec!["attach".into(), id.clone().into()],
+            piped: true,
+            ..NodeCommand::new(
+                &self.executable,
+                format!("{}/{name}-bridge", self.run),
+                self.folder.join("logs").join(format!("{name}-bridge.log")),
+            )
+        };
+        let child = self.spawner.spawn(bridge).map_err(|error| {
+            HarnessError::node(
+                name,
+                format!("what holds its pipes cannot be started: {error}"),
+            )
+        })?;
+        let container = estate.bridged(name, &id, child).await?;
+        Ok(Arc::new(Mutex::new(Node::Container(container))))
+    }
+
+    fn spawn_worker(&self, name: &str, command: &[String]) -> Result<SharedNode, HarnessError> {
         let (program, arguments) = match command.split_first() {
             Some((program, arguments)) => (
                 Path::new(program),
@@ -364,9 +485,7 @@ impl LocalTarget {
             piped: true,
             ..NodeCommand::new(program, marker, log)
         };
-        let node = spawn(&self.spawner, &self.journal, &name, &command)?;
-        self.workers.push(Arc::clone(&node));
-        Ok(node)
+        spawn(&self.spawner, &self.journal, name, &command)
     }
 
     /// Starts a killed node again, on its data and its port, and waits until it answers. The text is the evidence.
@@ -376,6 +495,80 @@ impl LocalTarget {
     pub async fn start_again(&self, node: usize) -> Result<String, HarnessError> {
         let begun = Instant::now();
         let running = &self.nodes[node];
+        let again = match &self.estate {
+            Some(estate) => Node::Container(estate.start_again(&running.name).await?),
+            None => self.spawn_again(running)?,
+        };
+        let who = match again.pid() {
+            Some(pid) => format!("pid {pid}"),
+            None => "it".to_owned(),
+        };
+        *running
+            .node
+            .lock()
+            .expect("no holder of a node's lock panics") = again;
+        self.ready(node).await?;
+        Ok(format!(
+            "{who} answers after {:.0} ms",
+            begun.elapsed().as_secs_f64() * 1e3
+        ))
+    }
+
+    /// Starts a killed service again on an empty volume, under the same address. The text is the evidence.
+    ///
+    /// # Errors
+    /// When it does not come back.
+    pub async fn redeploy(&self, node: usize) -> Result<String, HarnessError> {
+        let begun = Instant::now();
+        let running = &self.nodes[node];
+        let command = self.systems[running.system].container(running.place);
+        let (Some(command), Some(estate)) = (command, &self.estate) else {
+            return Err(HarnessError::node(&running.name, "is no container"));
+        };
+        estate.remove(&running.name).await?;
+        let again = Node::Container(estate.start(&command).await?);
+        *running
+            .node
+            .lock()
+            .expect("no holder of a node's lock panics") = again;
+        self.ready(node).await?;
+        Ok(format!(
+            "a container of the same name answers on an empty volume after {:.0} ms",
+            begun.elapsed().as_secs_f64() * 1e3
+        ))
+    }
+
+    /// Starts another lock service beside the first, on a volume of its own; returns where the fault proxy reaches it.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub async fn start_second(&self, name: &str) -> Result<SocketAddr, HarnessError> {
+        let lock = self.system(Service::Lock);
+        let (Some(mut command), Some(estate)) = (lock.container(0), &self.estate) else {
+            return Err(HarnessError::node(name, "the lock service is no container"));
+        };
+        name.clone_into(&mut command.node);
+        command.address = estate.claim_address();
+        let upstream = SocketAddr::from((command.address, lock.upstream(0).port()));
+        estate.start(&command).await?;
+        Ok(upstream)
+    }
+
+    /// Where a service's node is knocked at, and what with.
+    #[must_use]
+    pub fn door(&self, node: usize) -> (SocketAddr, Greeting) {
+        let running = &self.nodes[node];
+        let system = &self.systems[running.system];
+        (system.places()[running.place].address, system.greeting())
+    }
+
+    /// The run's containers, if it has any.
+    #[must_use]
+    pub fn estate(&self) -> Option<&Estate> {
+        self.estate.as_ref()
+    }
+
+    fn spawn_again(&self, running: &RunningNode) -> Result<Node, HarnessError> {
         let command = self.systems[running.system]
             .command(running.place)
             .ok_or_else(|| HarnessError::node(&running.name, "is not ours to start"))?;
@@ -384,16 +577,7 @@ impl LocalTarget {
         })?;
         let process = Node::of(&command, child);
         write_down(&self.journal, &running.name, &command, &process)?;
-        let pid = process.pid();
-        *running
-            .node
-            .lock()
-            .expect("no holder of a node's lock panics") = process;
-        self.ready(node).await?;
-        Ok(format!(
-            "pid {pid} answers after {:.0} ms",
-            begun.elapsed().as_secs_f64() * 1e3
-        ))
+        Ok(process)
     }
 
     async fn ready(&self, node: usize) -> Result<(), HarnessError> {
@@ -435,6 +619,10 @@ impl LocalTarget {
     /// The last line of a node's log, for an error message.
     #[must_use]
     pub fn last_words(&self, name: &str) -> String {
+        if let Some(estate) = &self.estate {
+            // What cannot be read has no last words.
+            let _ = estate.save_log(name);
+        }
         let log =
             std::fs::read(self.folder.join("logs").join(format!("{name}.log"))).unwrap_or_default();
         let tail = String::from_utf8_lossy(&log[log.len().saturating_sub(4_096)..]).into_owned();
@@ -446,13 +634,27 @@ impl LocalTarget {
 
     /// Kills every node that is left, and removes the services' data unless it is to be kept. Returns what is left.
     pub fn take_down(&self, keep_data: bool) -> Vec<String> {
+        let mut left = self.end_processes(keep_data);
+        left.extend(
+            self.estate
+                .iter()
+                .flat_map(|estate| estate.take_down(keep_data)),
+        );
+        left
+    }
+
+    /// Kills what is a process of this machine, and removes the services' data unless it is to be kept.
+    fn end_processes(&self, keep_data: bool) -> Vec<String> {
         let services = self.nodes.iter().map(|running| &running.node);
         let nodes = self.workers.iter().chain(services).chain(&self.proxy);
         let killed = nodes.map(|node| {
             let mut node = node
                 .lock()
                 .unwrap_or_else(std::sync::PoisonError::into_inner);
-            node.kill()
+            match &mut *node {
+                Node::Process(process) => process.kill(),
+                Node::Container(_) => Ok(String::new()),
+            }
         });
         let mut left: Vec<String> = killed.filter_map(Result::err).collect();
         // Every node is dead and waited for: what has this process for its parent was left behind by one.
@@ -475,8 +677,21 @@ impl LocalTarget {
 
 impl Drop for LocalTarget {
     fn drop(&mut self) {
-        // After an orderly end there is nothing left to kill. Otherwise the journal knows what this leaves.
-        let _ = self.take_down(true);
+        // After an orderly end there is nothing left to kill. Otherwise the journal knows what this leaves. Containers
+        // go with their estate.
+        let _ = self.end_processes(true);
+    }
+}
+
+fn estate_plan<'a>(plan: &LocalPlan<'a>, executable: &'a Path) -> EstatePlan<'a> {
+    // One for each worker and service, and one for us and each service.
+    let links = 2 * (plan.suite.run.workers.0 + 1);
+    EstatePlan {
+        run: plan.run,
+        logs: plan.folder.join("logs"),
+        executable,
+        links: u16::try_from(links).expect("a suite has at most 64 workers"),
+        journal: Arc::clone(&plan.journal),
     }
 }
 
@@ -502,7 +717,7 @@ fn write_down(
     command: &NodeCommand,
     node: &Node,
 ) -> Result<(), HarnessError> {
-    let Some(process) = Process::now(node.pid()) else {
+    let Some(process) = node.pid().and_then(Process::now) else {
         return Ok(());
     };
     journal.write(&Entry::Node {

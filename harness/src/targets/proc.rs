@@ -37,6 +37,45 @@ pub fn at_home(home: &Home) -> Vec<i32> {
     processes().filter(|&pid| home.houses(pid)).collect()
 }
 
+/// Every process in the control groups of the container `id`, in no particular order.
+///
+/// The path of each of them ends in the id or goes on below it, whoever manages the groups.
+#[must_use]
+pub fn contained(id: &str) -> Vec<i32> {
+    processes().filter(|&pid| is_contained(pid, id)).collect()
+}
+
+/// Whether `pid` is in the control groups of the container `id`.
+#[must_use]
+pub fn is_contained(pid: i32, id: &str) -> bool {
+    !id.is_empty()
+        && fs::read_to_string(format!("/proc/{pid}/cgroup")).is_ok_and(|groups| groups.contains(id))
+}
+
+/// Whether the control group of `pid` is frozen, and the file that says so; `None` where no such file can be read.
+#[must_use]
+pub fn freezer(pid: i32) -> Option<(bool, PathBuf)> {
+    let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+    let below = |root: &str, path: &str, file: &str| {
+        Path::new(root)
+            .join(path.trim_start_matches('/'))
+            .join(file)
+    };
+    groups.lines().find_map(|line| {
+        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+        if controllers.split(',').any(|name| name == "freezer") {
+            let file = below("/sys/fs/cgroup/freezer", path, "freezer.state");
+            let state = fs::read_to_string(&file).ok()?;
+            return Some((state.trim() == "FROZEN", file));
+        }
+        let file = below("/sys/fs/cgroup", path, "cgroup.events");
+        let events = fs::read_to_string(&file)
+            .ok()
+            .filter(|_| controllers.is_empty())?;
+        Some((events.lines().any(|line| line == "frozen 1"), file))
+    })
+}
+
 /// The state letters of all threads of `pid`, e.g. `['T', 'T']`; empty where there is no such process.
 #[must_use]
 pub fn thread_states(pid: i32) -> Vec<char> {

@@ -15,8 +15,10 @@ pub struct Wire {
     pub link: String,
     /// The proxy's name on the server.
     pub proxy: String,
-    /// Where it listens, once made.
+    /// Where it listens, once made, as whoever uses it reaches it.
     pub listen: SocketAddr,
+    /// Where the proxy is told to listen: the same, except in a container whose ports are published.
+    pub told: SocketAddr,
     /// Where it leads.
     pub upstream: SocketAddr,
     /// What its service answers.

@@ -131,8 +131,11 @@ impl Running {
 
     /// Its folder, if it has come so far.
     pub fn folder(&self) -> Option<PathBuf> {
-        let mut runs = std::fs::read_dir(self.out.join(format!("{}-local", self.suite))).ok()?;
-        Some(runs.next()?.ok()?.path())
+        let mut targets = ["local", "docker"].into_iter();
+        targets.find_map(|target| {
+            let runs = self.out.join(format!("{}-{target}", self.suite));
+            Some(std::fs::read_dir(runs).ok()?.next()?.ok()?.path())
+        })
     }
 
     /// Its id, if it has a folder.

@@ -20,6 +20,7 @@ macro_rules! files {
 /// All of them, the default first. To add one: write its file, and name it here.
 pub const BUILT_IN: &[BuiltIn] = files![
     "default",
+    "containers",
     "etcd-postgres",
     "etcd-unfenced",
     "etcd-header-token",

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Length, Misfit, Span};
+use super::{Count, Length, Misfit, Span};
 
 /// One entry of the fault plan.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -12,12 +12,15 @@ use super::{Length, Misfit, Span};
 pub struct Fault {
     /// What is done.
     pub kind: FaultKind,
-    /// To which node (`pause`, `kill`); the zombie finds its own.
+    /// To which node (`pause`, `kill` and what only containers allow); the zombie finds its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on: Option<On>,
-    /// To which link (`hole`, `lost-reply`, `latency`, `reset`).
+    /// To which link (`hole`, `stall`, `lost-request`, `lost-reply`, `latency`, `bandwidth`, `refuse`, `reset`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link: Option<Link>,
+    /// Which way a `cut` drops packets, or a `clock` jumps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub direction: Option<Direction>,
     /// How often; jittered by the seed by a fifth either way.
     pub every: Span,
     /// How long it stays; drawn from the seed. A zombie ends when its successor has written, at the latest after this.
@@ -25,6 +28,15 @@ pub struct Fault {
     /// How much a `latency` fault adds to each answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay: Option<Length>,
+    /// By how much a `latency` fault's delay varies, more or less.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<Span<0, 60_000>>,
+    /// How much passes a link under a `bandwidth` fault, each way, in kilobytes (of 1000 bytes) a second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kilobytes: Option<Count<1_000_000>>,
+    /// How far a `clock` fault jumps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<Length>,
 }
 
 /// A fault as a suite writes it, before its defaults are filled in and its parts are held against its kind.
@@ -34,9 +46,13 @@ struct Written {
     kind: FaultKind,
     on: Option<On>,
     link: Option<Link>,
+    direction: Option<Direction>,
     every: Option<Span>,
     length: Option<Length>,
     delay: Option<Length>,
+    jitter: Option<Span<0, 60_000>>,
+    kilobytes: Option<Count<1_000_000>>,
+    by: Option<Length>,
 }
 
 /// A key of a fault that does not fit its kind, and what would be right.
@@ -74,18 +90,17 @@ impl TryFrom<Written> for Fault {
             kind,
             on,
             link,
+            direction,
             every,
             length,
             delay,
+            jitter,
+            kilobytes,
+            by,
         } = written;
         let name = kind.name();
-        let (takes_on, takes_link) = match kind {
-            FaultKind::Zombie => (false, false),
-            FaultKind::Pause | FaultKind::Kill => (true, false),
-            FaultKind::Hole | FaultKind::LostReply | FaultKind::Latency | FaultKind::Reset => {
-                (false, true)
-            }
-        };
+        let takes_link = kind.is_of_links();
+        let takes_on = !takes_link && !matches!(kind, FaultKind::Zombie | FaultKind::SecondIssuer);
         if on.is_some() && !takes_on {
             return unfit("on", format!("a {name} fault takes no `on`"));
         }
@@ -98,8 +113,64 @@ impl TryFrom<Written> for Fault {
                 format!("a {name} fault takes no `delay`: only latency does"),
             );
         }
+        for (key, given, of) in [
+            ("jitter", jitter.is_some(), FaultKind::Latency),
+            ("kilobytes", kilobytes.is_some(), FaultKind::Bandwidth),
+            ("by", by.is_some(), FaultKind::Clock),
+        ] {
+            if given && kind != of {
+                let of = of.name();
+                return unfit(
+                    key,
+                    format!("a {name} fault takes no `{key}`: only {of} does"),
+                );
+            }
+        }
+        let direction = match (kind, direction) {
+            (FaultKind::Cut, None) => Some(Direction::Both),
+            (FaultKind::Cut, Some(Direction::Both | Direction::In | Direction::Out))
+            | (FaultKind::Clock, Some(Direction::Forward | Direction::Back)) => direction,
+            (FaultKind::Clock, None) => Some(Direction::Forward),
+            (FaultKind::Cut, Some(_)) => {
+                return unfit(
+                    "direction",
+                    "a cut is \"both\", \"in\" or \"out\"".to_owned(),
+                );
+            }
+            (FaultKind::Clock, Some(_)) => {
+                return unfit(
+                    "direction",
+                    "a clock jumps \"forward\" or \"back\"".to_owned(),
+                );
+            }
+            (_, Some(_)) => {
+                return unfit(
+                    "direction",
+                    format!("a {name} fault takes no `direction`: only cut and clock do"),
+                );
+            }
+            (_, None) => None,
+        };
         let on = match (kind, on) {
             (FaultKind::Pause, on) => Some(on.unwrap_or(On::Worker)),
+            (kind, on @ (None | Some(On::Lock | On::Resource)))
+                if kind.is_of_containers() && takes_on =>
+            {
+                Some(on.unwrap_or(On::Resource))
+            }
+            (
+                FaultKind::Freeze | FaultKind::Cut | FaultKind::Disconnect,
+                Some(on @ (On::Worker | On::Node(_))),
+            ) => Some(on),
+            (kind, Some(other)) if kind.is_of_containers() => {
+                return unfit(
+                    "on",
+                    format!(
+                        "a {name} fault on {:?} cannot be done: \"lock\" or \"resource\" is right",
+                        other.name()
+                    ),
+                );
+            }
             (FaultKind::Kill, on @ (None | Some(On::Lock | On::Resource | On::Leader))) => {
                 Some(on.unwrap_or(On::Resource))
             }
@@ -122,10 +193,11 @@ impl TryFrom<Written> for Fault {
             } else {
                 None
             },
+            direction,
             every: every.unwrap_or(Span(Duration::from_secs(5))),
             length: length.unwrap_or(match kind {
                 FaultKind::Zombie => Length::millis(6_000, 6_000),
-                FaultKind::Kill => Length::millis(50, 300),
+                FaultKind::Kill | FaultKind::Redeploy => Length::millis(50, 300),
                 _ => Length::millis(500, 2_000),
             }),
             delay: if kind == FaultKind::Latency {
@@ -133,6 +205,10 @@ impl TryFrom<Written> for Fault {
             } else {
                 None
             },
+            jitter,
+            kilobytes: (kind == FaultKind::Bandwidth).then(|| kilobytes.unwrap_or(Count(1))),
+            by: (kind == FaultKind::Clock)
+                .then(|| by.unwrap_or(Length::millis(3_600_000, 3_600_000))),
         })
     }
 }
@@ -141,10 +217,14 @@ impl Fault {
     /// The name under which plan, history and verdict count it: the kind, and where it strikes (`kill:lock`, `hole:worker-lock`).
     #[must_use]
     pub fn label(&self) -> String {
-        match (&self.on, &self.link) {
+        let place = match (&self.on, &self.link) {
             (Some(on), _) => format!("{}:{}", self.kind.name(), on.name()),
             (None, Some(link)) => format!("{}:{}", self.kind.name(), link.name()),
             (None, None) => self.kind.name().to_owned(),
+        };
+        match self.direction {
+            None | Some(Direction::Both | Direction::Forward) => place,
+            Some(direction) => format!("{place}:{}", direction.name()),
         }
     }
 }
@@ -155,6 +235,7 @@ impl Fault {
     pub fn strikes_a_server(&self) -> bool {
         matches!(self.on, Some(On::Lock | On::Resource | On::Leader))
             || self.link == Some(Link::LeaderPeers)
+            || self.kind == FaultKind::SecondIssuer
     }
 }
 
@@ -176,6 +257,26 @@ pub enum FaultKind {
     Reset,
     /// SIGKILL, then a restart on the same data.
     Kill,
+    /// Nothing passes a link, either way; what was held is delivered afterwards.
+    Stall,
+    /// Requests are dropped on a link; answers pass.
+    LostRequest,
+    /// Little passes a link, both ways.
+    Bandwidth,
+    /// A link refuses connections, and ends those that there are.
+    Refuse,
+    /// A container's control group is frozen, later thawed.
+    Freeze,
+    /// Packets to or from a container are dropped.
+    Cut,
+    /// A container is taken off its network, later put back under its address.
+    Disconnect,
+    /// A service is killed and started on an empty volume.
+    Redeploy,
+    /// Another lock service beside the first, and half of the workers are led to it.
+    SecondIssuer,
+    /// A service's wall clock jumps, and later jumps back.
+    Clock,
 }
 
 /// The faults of `fencepost list faults`: name and one line.
@@ -208,6 +309,46 @@ pub const FAULT_KINDS: &[(FaultKind, &str)] = &[
         FaultKind::Kill,
         "SIGKILL a service, restart it on the same data after `length`",
     ),
+    (
+        FaultKind::Stall,
+        "a worker's link to a service holds everything back, both ways, and delivers it afterwards",
+    ),
+    (
+        FaultKind::LostRequest,
+        "a worker's requests to a service are dropped; answers under way pass",
+    ),
+    (
+        FaultKind::Bandwidth,
+        "a worker's link to a service passes `kilobytes` a second, each way",
+    ),
+    (
+        FaultKind::Refuse,
+        "a worker's link to a service refuses connections and ends those that there are",
+    ),
+    (
+        FaultKind::Freeze,
+        "[docker] freeze a container by its control group; thaw it after `length`",
+    ),
+    (
+        FaultKind::Cut,
+        "[docker] drop the packets of a container both ways, or one (`direction`): SYNs vanish, peers are half open",
+    ),
+    (
+        FaultKind::Disconnect,
+        "[docker] take a container off its network; put it back under its address after `length`",
+    ),
+    (
+        FaultKind::Redeploy,
+        "[docker] SIGKILL a service, start it on an empty volume after `length`: destructive by design",
+    ),
+    (
+        FaultKind::SecondIssuer,
+        "[docker] another lock service beside the first, and half of the workers led to it: destructive by design",
+    ),
+    (
+        FaultKind::Clock,
+        "[docker] a service's wall clock jumps `by` so much forward or back (`direction`); back again after `length`",
+    ),
 ];
 
 impl FaultKind {
@@ -222,6 +363,76 @@ impl FaultKind {
             Self::Latency => "latency",
             Self::Reset => "reset",
             Self::Kill => "kill",
+            Self::Stall => "stall",
+            Self::LostRequest => "lost-request",
+            Self::Bandwidth => "bandwidth",
+            Self::Refuse => "refuse",
+            Self::Freeze => "freeze",
+            Self::Cut => "cut",
+            Self::Disconnect => "disconnect",
+            Self::Redeploy => "redeploy",
+            Self::SecondIssuer => "second-issuer",
+            Self::Clock => "clock",
+        }
+    }
+
+    /// Whether it is done to links, through the fault proxy.
+    #[must_use]
+    pub fn is_of_links(self) -> bool {
+        matches!(
+            self,
+            Self::Hole
+                | Self::Stall
+                | Self::LostRequest
+                | Self::LostReply
+                | Self::Latency
+                | Self::Bandwidth
+                | Self::Refuse
+                | Self::Reset
+        )
+    }
+
+    /// Whether only containers allow it.
+    #[must_use]
+    pub fn is_of_containers(self) -> bool {
+        matches!(
+            self,
+            Self::Freeze
+                | Self::Cut
+                | Self::Disconnect
+                | Self::Redeploy
+                | Self::SecondIssuer
+                | Self::Clock
+        )
+    }
+}
+
+/// Which way something is done.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// Packets to the node and from it.
+    Both,
+    /// Packets to the node.
+    In,
+    /// Packets from the node.
+    Out,
+    /// Later.
+    Forward,
+    /// Earlier.
+    Back,
+}
+
+impl Direction {
+    /// The name, as written in a suite.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Both => "both",
+            Self::In => "in",
+            Self::Out => "out",
+            Self::Forward => "forward",
+            Self::Back => "back",
         }
     }
 }
@@ -291,6 +502,12 @@ pub enum Link {
     WorkerLock,
     /// From a worker to the resource.
     WorkerResource,
+    /// From a worker to both.
+    WorkerBoth,
+    /// From every worker to the lock service.
+    AllLock,
+    /// From half of the workers to the lock service.
+    HalfLock,
     /// From the peers of the node that leads then to it.
     LeaderPeers,
 }
@@ -302,6 +519,9 @@ impl Link {
         match self {
             Self::WorkerLock => "worker-lock",
             Self::WorkerResource => "worker-resource",
+            Self::WorkerBoth => "worker-both",
+            Self::AllLock => "all-lock",
+            Self::HalfLock => "half-lock",
             Self::LeaderPeers => "leader-peers",
         }
     }

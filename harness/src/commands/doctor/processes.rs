@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use nix::unistd::{Pid, getpid};
 use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use crate::targets::{Node, NodeCommand, Spawner, adopt_orphans, proc};
+use crate::targets::{NodeCommand, ProcessNode, Spawner, adopt_orphans, proc};
 
 /// How long what was tried may take to be seen.
 const SEEN_WITHIN: Duration = Duration::from_secs(2);
@@ -21,21 +21,23 @@ fn command(program: &str, arguments: &[&str]) -> NodeCommand {
 }
 
 /// A node, and the thread that must live as long.
-fn started(program: &str, arguments: &[&str]) -> Result<(Node, Spawner), String> {
+fn started(program: &str, arguments: &[&str]) -> Result<(ProcessNode, Spawner), String> {
     let command = command(program, arguments);
     let spawner = Spawner::start().map_err(|error| error.to_string())?;
     let child = spawner
         .spawn(command.clone())
         .map_err(|error| format!("`{program}` cannot be started: {error}"))?;
-    Ok((Node::of(&command, child), spawner))
+    Ok((ProcessNode::of(&command, child), spawner))
 }
 
 /// Stops a process, looks, and lets it go.
 pub(super) fn stop_and_go() -> Result<String, String> {
     let (mut node, _spawner) = started("sleep", &["60"])?;
-    let seen = node
-        .stop()
-        .and_then(|stopped| node.resume().map(|resumed| format!("{stopped}; {resumed}")));
+    let seen = node.crowd().stop().and_then(|stopped| {
+        node.crowd()
+            .resume()
+            .map(|resumed| format!("{stopped}; {resumed}"))
+    });
     node.kill()?;
     seen.map_err(|why| format!("{why}; {SIGNALS}"))
 }
@@ -48,7 +50,7 @@ pub(super) fn kill_and_start_again() -> Result<String, String> {
     let again = spawner
         .spawn(command("sleep", &["60"]))
         .map_err(|error| format!("{killed}, and it cannot be started again: {error}"))?;
-    let mut again = Node::of(&command("sleep", &[]), again);
+    let mut again = ProcessNode::of(&command("sleep", &[]), again);
     let pid = again.pid();
     let lives = proc::is_alive(pid);
     again.kill()?;

@@ -1,9 +1,10 @@
-//! The systems under test that a local run starts, one file a system.
+//! The systems under test that a run starts, one file a system.
 //!
 //! A system has one node or several, and serves as the lock, as the resource, or as both. Its file says how a node is
 //! started (and started again on the same data), when it is ready, and who leads. To add one: write its file, and name
 //! it in [`SYSTEMS`].
 
+mod contained;
 mod etcd;
 mod external;
 mod postgres;
@@ -18,6 +19,7 @@ use std::pin::Pin;
 use fencepost_workloads::suite::{Suite, TargetKind};
 use fencepost_workloads::systems::Server;
 
+use super::docker::{ContainerCommand, Estate};
 use super::local::Service;
 use super::{NodeCommand, Ports, Spawner};
 use crate::error::HarnessError;
@@ -107,6 +109,21 @@ pub trait System: Debug + Send + Sync {
 
     /// How a node is started, for the first time and on its data; `None` where it is not ours to start.
     fn command(&self, place: usize) -> Option<NodeCommand>;
+
+    /// How a node is made that is a container.
+    fn container(&self, _place: usize) -> Option<ContainerCommand> {
+        None
+    }
+
+    /// Where the fault proxy reaches a node's clients' door, if that is another place than where we do.
+    fn upstream(&self, place: usize) -> SocketAddr {
+        self.places()[place].address
+    }
+
+    /// Where the door for us is told to listen, where a node can be reached only through the fault proxy.
+    fn side_door(&self, _place: usize) -> Option<SocketAddr> {
+        None
+    }
 
     /// Whether a node serves clients now.
     fn ready<'a>(&'a self, place: usize, http: &'a reqwest::Client) -> Doing<'a, bool>;
@@ -220,6 +237,20 @@ pub fn plan(suite: &Suite, site: &Site<'_>, ports: &mut Ports) -> Result<Planned
     }
     let roles = [0, systems.len() - 1];
     Ok((systems, roles))
+}
+
+/// The systems of a suite as containers of `estate`, the lock first.
+///
+/// # Errors
+/// When a port cannot be had.
+pub fn plan_contained(
+    suite: &Suite,
+    site: &Site<'_>,
+    estate: &Estate,
+) -> Result<Planned, HarnessError> {
+    let [lock, resource] =
+        Service::ALL.map(|service| contained::plan(suite, site, estate, service));
+    Ok((vec![lock?, resource?], [0, 1]))
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use crate::faults::Greeting;
 use crate::journal::{Entry, Journal, Process};
 use crate::targets::local::Service;
 use crate::targets::proc::Home;
-use crate::targets::{Node, NodeCommand, Owner, Ports, Spawner};
+use crate::targets::{NodeCommand, Owner, Ports, ProcessNode, Spawner};
 
 /// The node's name.
 const NAME: &str = "postgres";
@@ -218,7 +218,7 @@ impl System for Postgres {
             let child = spawner
                 .spawn(self.initdb.clone())
                 .map_err(|error| failed(format!("cannot be started: {error}")))?;
-            let mut node = Node::of(&self.initdb, child);
+            let mut node = ProcessNode::of(&self.initdb, child);
             if let Some(process) = Process::now(node.pid()) {
                 journal.write(&Entry::Node {
                     node: NAME.to_owned(),
@@ -247,12 +247,7 @@ impl System for Postgres {
     }
 
     fn ready<'a>(&'a self, _place: usize, _http: &'a reqwest::Client) -> Doing<'a, bool> {
-        let address = self.place[0].address;
-        Box::pin(async move {
-            tokio::time::timeout(ANSWERS_WITHIN, takes_clients(address))
-                .await
-                .is_ok_and(|answered| answered.unwrap_or(false))
-        })
+        serves(self.place[0].address)
     }
 
     fn greeting(&self) -> Greeting {
@@ -274,6 +269,15 @@ impl System for Postgres {
         }
         left
     }
+}
+
+/// Whether the server at `address` takes clients now.
+pub(super) fn serves<'a>(address: SocketAddr) -> Doing<'a, bool> {
+    Box::pin(async move {
+        tokio::time::timeout(ANSWERS_WITHIN, takes_clients(address))
+            .await
+            .is_ok_and(|answered| answered.unwrap_or(false))
+    })
 }
 
 /// Begins a session as the superuser of the run, and sees whether the server lets it in: while it recovers it does not.

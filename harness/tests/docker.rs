@@ -1,0 +1,615 @@
+//! The same attack on containers, through the binary, on a real engine. Where none can be reached every test says so on
+//! standard error, past the test runner's capture.
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use fencepost::faults;
+use fencepost::targets::docker::Engine;
+use fencepost_workloads::seed::Seed;
+use fencepost_workloads::suite::{Suite, TargetKind};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use support::{Running, fencepost, findings, left_behind, only_json, outcome, read, turn};
+
+/// The engine; `None`, loudly, where there is none.
+fn engine() -> Option<Engine> {
+    match Engine::reach() {
+        Ok(engine) => Some(engine),
+        Err(error) => {
+            let skipped =
+                format!("SKIPPED: no Docker engine, so nothing was tried on containers: {error}\n");
+            // Past the capture of the test runner.
+            let _ = std::io::stderr().write_all(skipped.as_bytes());
+            None
+        }
+    }
+}
+
+/// Everything of a run that an engine still has.
+fn left_at(engine: &Engine, run: &str) -> Vec<String> {
+    let (asked, run) = (engine.clone(), run.to_owned());
+    let found = engine.wait_for(async move { asked.of_run(&run).await });
+    let found = found.expect("the engine answers").into_iter();
+    found
+        .map(|(kind, name)| format!("{} {name}", kind.name()))
+        .collect()
+}
+
+fn suite(folder: &Path, name: &str, text: &str) -> PathBuf {
+    let path = folder.join(format!("{name}.toml"));
+    std::fs::write(&path, format!("name = \"{name}\"\n{text}")).expect("written");
+    path
+}
+
+/// Runs a suite in Docker; the exit status, and the JSON that it printed.
+fn run(suite: &Path, out: &Path, flags: &[&str], engine: Option<&str>) -> (i32, Value) {
+    let mut command = fencepost();
+    command
+        .arg("run")
+        .arg(suite)
+        .args(["--target", "docker", "--json", "--out"]);
+    command.arg(out).args(flags);
+    if let Some(host) = engine {
+        command.env("DOCKER_HOST", host);
+    }
+    let output = command.output().expect("it runs");
+    let (code, stdout, stderr) = outcome(&output);
+    assert!(!stdout.is_empty(), "nothing on stdout; stderr: {stderr}");
+    (code, only_json(&stdout))
+}
+
+fn folder(end: &Value) -> PathBuf {
+    end["folder"].as_str().expect("a path").into()
+}
+
+fn id(end: &Value) -> &str {
+    end["run"].as_str().expect("an id")
+}
+
+/// Each of these was in force at least once.
+fn installed(end: &Value, labels: &[&str]) {
+    for label in labels {
+        let seen = &end["coverage"]["faults"][label];
+        assert!(
+            seen["installed"].as_u64() >= Some(1),
+            "{label}: {seen} in {end}"
+        );
+    }
+}
+
+/// What both targets can do.
+const COMMON: &str = "[run]\ntime_limit = \"10s\"\n[expect]\nzombie_writes = 1\n\
+    [[fault]]\nkind = \"zombie\"\nevery = \"1500ms\"\n\
+    [[fault]]\nkind = \"pause\"\non = \"resource\"\nevery = \"4s\"\nlength = \"300ms..600ms\"\n\
+    [[fault]]\nkind = \"hole\"\nevery = \"4s\"\nlength = \"1s\"\n\
+    [[fault]]\nkind = \"kill\"\non = \"lock\"\nevery = \"5s\"\n";
+
+#[test]
+fn a_sound_system_in_containers_is_valid_by_the_plan_that_it_has_locally_and_leaves_nothing() {
+    let Some(engine) = engine() else { return };
+    let _turn = turn();
+    let out = tempfile::tempdir().expect("a folder");
+    let (code, end) = run(
+        &suite(out.path(), "common", COMMON),
+        out.path(),
+        &["--seed", "11"],
+        None,
+    );
+    assert_eq!((code, &end["verdict"]), (0, &Value::from("valid")), "{end}");
+    assert_eq!(end["troubles"], Value::Array(Vec::new()));
+    installed(
+        &end,
+        &["zombie", "pause:resource", "hole:worker-lock", "kill:lock"],
+    );
+    let saved = folder(&end);
+    for log in ["lock", "resource", "proxy", "w1"] {
+        assert!(saved.join(format!("logs/{log}.log")).is_file(), "{log}");
+    }
+    let record: Value = serde_json::from_str(&read(&saved, "run.json")).expect("JSON");
+    assert!(
+        record["means"]["engine"]
+            .as_str()
+            .is_some_and(|text| text.contains("Docker")),
+        "{record}"
+    );
+    assert!(
+        record["means"]["signals"]
+            .as_str()
+            .is_some_and(|text| text.starts_with("by host pid")),
+        "{record}"
+    );
+
+    // The same seed and suite plan the same on this machine.
+    let text = format!("name = \"common\"\n{COMMON}");
+    let local = Suite::parse_for(&text, "test", Some(TargetKind::Local)).expect("a fine suite");
+    let planned = serde_json::to_value(faults::plan(&local, Seed(11))).expect("plain data");
+    assert_eq!(record["plan"], planned);
+
+    assert_eq!(left_at(&engine, id(&end)), Vec::<String>::new());
+    assert_eq!(left_behind(id(&end)), Vec::<String>::new());
+}
+
+#[test]
+fn what_only_containers_allow_is_in_force_with_evidence_and_undone() {
+    let Some(engine) = engine() else { return };
+    let _turn = turn();
+    let out = tempfile::tempdir().expect("a folder");
+    let text = "[run]\ntime_limit = \"14s\"\n[worker]\nwhere = \"docker\"\n[expect]\nzombie_writes = 1\n\
+        [[fault]]\nkind = \"zombie\"\nevery = \"2s\"\n\
+        [[fault]]\nkind = \"freeze\"\non = \"lock\"\nevery = \"6s\"\nlength = \"500ms\"\n\
+        [[fault]]\nkind = \"freeze\"\non = \"worker\"\nevery = \"6s\"\nlength = \"500ms\"\n\
+        [[fault]]\nkind = \"cut\"\nevery = \"7s\"\nlength = \"800ms\"\n\
+        [[fault]]\nkind = \"cut\"\ndirection = \"out\"\nevery = \"7s\"\nlength = \"800ms\"\n\
+        [[fault]]\nkind = \"cut\"\non = \"worker\"\nevery = \"7s\"\nlength = \"800ms\"\n\
+        [[fault]]\nkind = \"disconnect\"\non = \"lock\"\nevery = \"8s\"\nlength = \"500ms\"\n";
+    let (code, end) = run(
+        &suite(out.path(), "contained", text),
+        out.path(),
+        &["--seed", "5"],
+        None,
+    );
+    assert_eq!((code, &end["verdict"]), (0, &Value::from("valid")), "{end}");
+    assert_eq!(end["troubles"], Value::Array(Vec::new()));
+    let mut labels = vec!["zombie", "freeze:lock", "freeze:worker", "disconnect:lock"];
+    if fencepost::targets::docker::cut::Filter::here().is_ok() {
+        labels.extend(["cut:resource", "cut:resource:out", "cut:worker"]);
+    }
+    installed(&end, &labels);
+    assert_eq!(left_at(&engine, id(&end)), Vec::<String>::new());
+    assert_eq!(left_behind(id(&end)), Vec::<String>::new());
+}
+
+#[test]
+fn an_empty_volume_and_a_second_authority_are_found() {
+    let Some(engine) = engine() else { return };
+    let _turn = turn();
+    let out = tempfile::tempdir().expect("a folder");
+    let zombie = "[run]\ntime_limit = \"8s\"\n[[fault]]\nkind = \"zombie\"\nevery = \"2s\"\n";
+    for (name, fault, expected) in [
+        (
+            "redeploy-resource",
+            "kind = \"redeploy\"\nevery = \"3s\"\n",
+            "high-water-lost",
+        ),
+        (
+            "redeploy-lock",
+            "kind = \"redeploy\"\non = \"lock\"\nevery = \"3s\"\n",
+            "token-regression",
+        ),
+        (
+            "second-issuer",
+            "kind = \"second-issuer\"\nevery = \"5s\"\nlength = \"3s\"\n",
+            "token-regression",
+        ),
+    ] {
+        let text = format!("{zombie}[[fault]]\n{fault}");
+        let (code, end) = run(
+            &suite(out.path(), name, &text),
+            out.path(),
+            &["--seed", "3"],
+            None,
+        );
+        assert_eq!(
+            (code, &end["verdict"]),
+            (1, &Value::from("invalid")),
+            "{name}: {end}"
+        );
+        assert!(
+            findings(&end).iter().any(|finding| finding == expected),
+            "{name}: {:?}",
+            findings(&end)
+        );
+        assert_eq!(end["troubles"], Value::Array(Vec::new()), "{name}");
+        assert_eq!(left_at(&engine, id(&end)), Vec::<String>::new(), "{name}");
+    }
+}
+
+#[test]
+fn a_clock_that_jumps_breaks_tokens_that_are_times_and_nothing_else() {
+    let Some(engine) = engine() else { return };
+    if !Path::new("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1").exists() {
+        let skipped = b"SKIPPED: no clock to preload here (apt-get install faketime), so none was made to jump\n";
+        let _ = std::io::stderr().write_all(skipped);
+        return;
+    }
+    let _turn = turn();
+    let out = tempfile::tempdir().expect("a folder");
+    let text = "[run]\ntime_limit = \"9s\"\n[expect]\nzombie_writes = 1\n[[fault]]\nkind = \"zombie\"\nevery = \"2s\"\n\
+        [[fault]]\nkind = \"clock\"\non = \"lock\"\nevery = \"4s\"\nlength = \"1s\"\n\
+        [[fault]]\nkind = \"clock\"\ndirection = \"back\"\nevery = \"4s\"\nlength = \"1s\"\n";
+    let path = suite(out.path(), "clock", text);
+    let (code, end) = run(&path, out.path(), &["--seed", "2"], None);
+    assert_eq!((code, &end["verdict"]), (0, &Value::from("valid")), "{end}");
+    installed(&end, &["clock:lock", "clock:resource:back"]);
+    let (code, end) = run(
+        &path,
+        out.path(),
+        &["--seed", "2", "--defect", "timestamp-tokens"],
+        None,
+    );
+    assert_eq!(code, 1, "{end}");
+    assert!(
+        findings(&end)
+            .iter()
+            .any(|finding| finding == "token-regression"),
+        "{:?}",
+        findings(&end)
+    );
+    assert_eq!(left_at(&engine, id(&end)), Vec::<String>::new());
+}
+
+/// An engine that is reached over a network: a relay to the real one's socket.
+fn relay() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let host = format!("tcp://{}", listener.local_addr().expect("an address"));
+    std::thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            let Ok(server) = UnixStream::connect("/var/run/docker.sock") else {
+                continue;
+            };
+            let (from, to) = (
+                client.try_clone().expect("a socket"),
+                server.try_clone().expect("a socket"),
+            );
+            std::thread::spawn(move || pump(from, to, |to| to.shutdown(Shutdown::Write)));
+            std::thread::spawn(move || {
+                pump(server, client, |to: &TcpStream| {
+                    to.shutdown(Shutdown::Write)
+                })
+            });
+        }
+    });
+    host
+}
+
+fn pump<R: Read, W: Write>(mut from: R, mut to: W, end: impl Fn(&W) -> std::io::Result<()>) {
+    // Either side may hang up at any moment.
+    let _ = std::io::copy(&mut from, &mut to);
+    let _ = end(&to);
+}
+
+#[test]
+fn an_engine_elsewhere_is_attacked_by_its_own_means_through_published_ports() {
+    let Some(engine) = engine() else { return };
+    if !Path::new("/var/run/docker.sock").exists() {
+        return;
+    }
+    let _turn = turn();
+    let out = tempfile::tempdir().expect("a folder");
+    let common = COMMON.replace("[expect]", "[worker]\nwhere = \"docker\"\n[expect]");
+    let text = common.replace("[[fault]]\nkind = \"hole\"", "[[fault]]\nkind = \"freeze\"\nevery = \"4s\"\nlength = \"400ms\"\n[[fault]]\nkind = \"hole\"");
+    let host = relay();
+    let (code, end) = run(
+        &suite(out.path(), "remote", &text),
+        out.path(),
+        &["--seed", "11"],
+        Some(&host),
+    );
+    assert_eq!((code, &end["verdict"]), (0, &Value::from("valid")), "{end}");
+    installed(
+        &end,
+        &[
+            "zombie",
+            "pause:resource",
+            "freeze:resource",
+            "hole:worker-lock",
+            "kill:lock",
+        ],
+    );
+    let record: Value = serde_json::from_str(&read(&folder(&end), "run.json")).expect("JSON");
+    assert!(
+        record["means"]["signals"]
+            .as_str()
+            .is_some_and(|text| text.starts_with("through the engine")),
+        "{record}"
+    );
+    assert!(
+        record["means"]["links"]
+            .as_str()
+            .is_some_and(|text| text.contains("published")),
+        "{record}"
+    );
+    assert_eq!(left_at(&engine, id(&end)), Vec::<String>::new());
+}
+
+#[test]
+fn two_runs_at_once_do_not_disturb_each_other_and_what_a_killed_one_left_is_healed_alone() {
+    let Some(engine) = engine() else { return };
+    let _turn = turn();
+    let (one, two) = (
+        tempfile::tempdir().expect("a folder"),
+        tempfile::tempdir().expect("a folder"),
+    );
+    let text = "[run]\ntime_limit = \"12s\"\n[expect]\nzombie_writes = 1\n\
+        [[fault]]\nkind = \"zombie\"\nevery = \"2s\"\n\
+        [[fault]]\nkind = \"freeze\"\nevery = \"1s\"\nlength = \"600ms\"\n";
+    let docker = ["--target", "docker"];
+    let mut sound = Running::start(&suite(one.path(), "sound", text), one.path(), &docker);
+    let mut killed = Running::start(&suite(two.path(), "killed", text), two.path(), &docker);
+    assert!(killed.reaches("a fault", Running::under_a_fault));
+    let run = killed.id().expect("it has a folder");
+    let harness = killed.harness().expect("beside its guardian");
+    // Both, so that nobody is left to tidy up.
+    killed.signal(Signal::SIGSTOP);
+    kill(harness, Signal::SIGKILL).expect("it is ours");
+    killed.signal(Signal::SIGKILL);
+    assert_eq!(killed.end().0, None);
+    assert!(
+        !left_at(&engine, &run).is_empty(),
+        "nobody has removed anything yet"
+    );
+
+    let (code, stdout, stderr) =
+        outcome(&fencepost().args(["heal", &run]).output().expect("it runs"));
+    assert_eq!(code, 0, "{stdout}{stderr}");
+    assert!(
+        stdout.contains(&format!("removed container fencepost-{run}-lock")),
+        "{stdout}"
+    );
+    assert_eq!(left_at(&engine, &run), Vec::<String>::new());
+    assert_eq!(left_behind(&run), Vec::<String>::new());
+
+    let (code, stdout) = sound.end();
+    let end = only_json(&stdout);
+    assert_eq!(
+        (code, &end["verdict"]),
+        (Some(0), &Value::from("valid")),
+        "{end}"
+    );
+    assert_eq!(left_at(&engine, id(&end)), Vec::<String>::new());
+}
+
+#[test]
+fn what_is_to_be_kept_is_left_up_until_it_is_named() {
+    let Some(engine) = engine() else { return };
+    let _turn = turn();
+    let out = tempfile::tempdir().expect("a folder");
+    let text = "[run]\ntime_limit = \"2s\"\n[[fault]]\nkind = \"zombie\"\nevery = \"1s\"\n";
+    let (_, end) = run(
+        &suite(out.path(), "kept", text),
+        out.path(),
+        &["--keep"],
+        None,
+    );
+    assert_eq!(end["troubles"], Value::Array(Vec::new()));
+    let run = id(&end);
+    assert!(left_at(&engine, run).contains(&format!("container fencepost-{run}-resource")));
+    let heal = |words: &[&str]| {
+        outcome(
+            &fencepost()
+                .arg("heal")
+                .args(words)
+                .output()
+                .expect("it runs"),
+        )
+    };
+    let (code, stdout, _) = heal(&[]);
+    assert_eq!(code, 0);
+    assert!(
+        stdout.contains(&format!("run {run} was kept: left alone")),
+        "{stdout}"
+    );
+    assert!(!left_at(&engine, run).is_empty());
+    assert_eq!(heal(&[run]).0, 0);
+    assert_eq!(left_at(&engine, run), Vec::<String>::new());
+}
+
+/// A run that cannot be begun: one line besides the first, within seconds, with this status.
+fn refused(host: &str, status: i32, expected: &str) {
+    let begun = Instant::now();
+    let out = tempfile::tempdir().expect("a folder");
+    let output = fencepost()
+        .args(["run", "--target", "docker", "--out"])
+        .arg(out.path())
+        .env("DOCKER_HOST", host)
+        .output()
+        .expect("it runs");
+    let (code, stdout, stderr) = outcome(&output);
+    assert_eq!((code, stdout.as_str()), (status, ""), "{host}: {stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    assert!(stderr.contains(expected), "{stderr:?} lacks {expected:?}");
+    assert!(begun.elapsed() < Duration::from_secs(30));
+}
+
+#[test]
+fn an_engine_that_cannot_be_reached_is_told_in_one_line() {
+    refused(
+        "unix:///no/such.sock",
+        70,
+        "docker: no engine at unix:///no/such.sock: ",
+    );
+    refused(
+        "tcp://127.0.0.1:1",
+        70,
+        "docker: no engine answers at tcp://127.0.0.1:1 (",
+    );
+    refused(
+        "ssh://somewhere",
+        64,
+        "DOCKER_HOST=ssh://somewhere names no engine that can be reached: unix:///var/run/docker.sock or tcp://HOST:2375 is right",
+    );
+    // A file that nobody listens at.
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let host = format!("unix://{}", file.path().display());
+    refused(&host, 70, "docker: no engine answers at ");
+}
+
+#[test]
+fn a_suite_that_does_not_fit_the_target_is_refused() {
+    let out = tempfile::tempdir().expect("a folder");
+    for (text, target, expected) in [
+        (
+            "[[fault]]\nkind = \"freeze\"\n",
+            "local",
+            "freeze:resource needs containers: [target] kind = \"docker\" is right",
+        ),
+        (
+            "[lock]\nkind = \"etcd\"\nlease = \"2s\"\n[target]\nkind = \"docker\"\n",
+            "docker",
+            "kind \"etcd\" has no image of its own in the docker target",
+        ),
+        (
+            "[worker]\nwhere = \"docker\"\n",
+            "local",
+            "workers in containers need the docker target",
+        ),
+        (
+            "[[fault]]\nkind = \"cut\"\non = \"worker\"\n",
+            "docker",
+            "cut:worker needs workers in containers: [worker] where = \"docker\" is right",
+        ),
+        (
+            "[[fault]]\nkind = \"clock\"\non = \"worker\"\n",
+            "docker",
+            "a clock fault on \"worker\" cannot be done: \"lock\" or \"resource\" is right",
+        ),
+    ] {
+        let path = suite(out.path(), "unfit", text);
+        let mut command = fencepost();
+        command
+            .arg("run")
+            .arg(&path)
+            .args(["--target", target, "--out"])
+            .arg(out.path());
+        let (code, _, stderr) = outcome(&command.output().expect("it runs"));
+        assert_eq!(code, 64, "{text}: {stderr}");
+        assert!(stderr.contains(expected), "{text}: {stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    }
+}
+
+/// The image of every role under its common name, to stand for somebody's own.
+fn own_image() {
+    let output = fencepost().arg("image").output().expect("it runs");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+const OWN_RESOURCE: &str = "[nodes.resource]\nimage = \"fencepost:latest\"\nport = 9000\ndata = \"/data\"\n\
+    command = [\"fenced-resource\", \"--listen\", \"0.0.0.0:9000\", \"--data\", \"/data\"]\n";
+
+#[test]
+fn images_and_compose_services_of_ones_own_are_attacked_alike_and_all_of_them_is_removed() {
+    let Some(engine) = engine() else { return };
+    let _turn = turn();
+    own_image();
+    let out = tempfile::tempdir().expect("a folder");
+    let compose = out.path().join("compose.yaml");
+    let services = "services:\n  thelock:\n    image: fencepost:latest\n    command: [lock-service, --listen, \"0.0.0.0:8100\", --data, /data]\n    volumes: [\"thelock:/data\"]\nvolumes:\n  thelock:\n";
+    std::fs::write(&compose, services).expect("written");
+    let text = format!(
+        "[run]\ntime_limit = \"8s\"\n{OWN_RESOURCE}\
+         [nodes.lock]\ncompose = \"{}\"\nservice = \"thelock\"\nport = 8100\n\
+         [expect]\nzombie_writes = 1\n[[fault]]\nkind = \"zombie\"\nevery = \"2s\"\n\
+         [[fault]]\nkind = \"kill\"\non = \"lock\"\nevery = \"4s\"\n[[fault]]\nkind = \"kill\"\nevery = \"4s\"\n",
+        compose.display()
+    );
+    let path = suite(
+        out.path(),
+        "own",
+        &format!("[target]\nkind = \"docker\"\n{text}"),
+    );
+    let installed_compose = ["docker compose version", "docker-compose version"]
+        .iter()
+        .any(|words| {
+            std::process::Command::new("sh")
+                .args(["-c", words])
+                .output()
+                .is_ok_and(|output| output.status.success())
+        });
+    if installed_compose {
+        let (code, end) = run(&path, out.path(), &["--seed", "2"], None);
+        assert_eq!((code, &end["verdict"]), (0, &Value::from("valid")), "{end}");
+        installed(&end, &["zombie", "kill:lock", "kill:resource"]);
+        assert_eq!(left_at(&engine, id(&end)), Vec::<String>::new());
+        let (asked, project) = (engine.clone(), format!("fencepost-{}", id(&end)));
+        let there = engine.wait_for(async move { asked.remove_project(&project).await });
+        assert!(
+            !there.expect("the engine answers"),
+            "compose's containers and volumes are gone too"
+        );
+
+        std::fs::write(&compose, "services: [\n").expect("written");
+        begins_not(&path, 64, "compose cannot use it: ");
+    }
+}
+
+/// A run whose set-up fails: this status, and one line that holds this, with everything taken down.
+fn begins_not(suite: &Path, status: i32, expected: &str) {
+    let out = tempfile::tempdir().expect("a folder");
+    let mut command = fencepost();
+    command
+        .arg("run")
+        .arg(suite)
+        .args(["--target", "docker", "--out"])
+        .arg(out.path());
+    let (code, stdout, stderr) = outcome(&command.output().expect("it runs"));
+    assert_eq!((code, stdout.as_str()), (status, ""), "{stderr}");
+    assert!(stderr.contains(expected), "{stderr:?} lacks {expected:?}");
+    // The suite's own line comes first.
+    assert_eq!(stderr.lines().count(), 2, "{stderr}");
+    let runs = std::fs::read_dir(out.path()).expect("a folder").flatten();
+    let folders = runs.flat_map(|suite| {
+        std::fs::read_dir(suite.path())
+            .into_iter()
+            .flatten()
+            .flatten()
+    });
+    for folder in folders {
+        let name = folder.file_name().to_string_lossy().into_owned();
+        let run = name.rsplit('-').next().unwrap_or_default();
+        let engine = Engine::reach().expect("it was there");
+        assert_eq!(left_at(&engine, run), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn an_image_that_cannot_be_had_or_does_not_serve_is_told_with_its_last_words() {
+    if engine().is_none() {
+        return;
+    }
+    let _turn = turn();
+    own_image();
+    let out = tempfile::tempdir().expect("a folder");
+    let broken = OWN_RESOURCE.replace("\"--data\", \"/data\"]", "\"--nonsense\"]");
+    begins_not(
+        &suite(
+            out.path(),
+            "broken",
+            &format!("[target]\nkind = \"docker\"\n{broken}"),
+        ),
+        70,
+        "resource: ended with exit status: 64 before it answered; its last words: fencepost: unexpected argument '--nonsense'",
+    );
+    let missing = OWN_RESOURCE.replace("fencepost:latest", "localhost:1/nobody/nothing:1");
+    begins_not(
+        &suite(
+            out.path(),
+            "missing",
+            &format!("[target]\nkind = \"docker\"\n{missing}"),
+        ),
+        70,
+        "resource: failed to pull localhost:1/nobody/nothing:1, which is not there: ",
+    );
+}
+
+/// A number of somebody else is no container's.
+#[test]
+fn pids_of_others_are_nobodys_containers() {
+    let own = Pid::this().as_raw();
+    assert!(!fencepost::targets::proc::is_contained(own, ""));
+    assert!(!fencepost::targets::proc::is_contained(
+        own,
+        "no such container"
+    ));
+}
