@@ -19,11 +19,11 @@ use serde::{Deserialize, Serialize};
 
 pub use built_in::{BUILT_IN, BuiltIn, built_in};
 pub use error::{Misfit, SuiteError};
-pub use fault::{FAULT_KINDS, Fault, FaultKind, Link, On};
+pub use fault::{FAULT_KINDS, Fault, FaultKind, Identity, Link, On, THENS, Then};
 pub use kind::Kind;
 pub use length::{Length, Span};
-pub use lock::Lock;
-pub use resource::Resource;
+pub use lock::{FirstToken, Lock};
+pub use resource::{Mark, Resource};
 pub use server::{Access, DatabaseUrl, HostPort};
 
 use crate::protocol::Options;
@@ -143,6 +143,16 @@ pub struct Worker {
     pub command: Vec<String>,
     /// How long a client waits for an answer before it calls the outcome unknown; an acquire waits its queueing time longer. 10 ms to 1 min.
     pub timeout: Span<10, 60_000>,
+    /// Whether it can be told to announce a write before it sends it; absent: the built-in one does, another does not.
+    pub announces: Option<bool>,
+}
+
+impl Worker {
+    /// Whether a write can be held between its decision and its sending.
+    #[must_use]
+    pub fn can_announce(&self) -> bool {
+        self.announces.unwrap_or(self.command.is_empty())
+    }
 }
 
 impl Default for Worker {
@@ -150,6 +160,7 @@ impl Default for Worker {
         Self {
             command: Vec::new(),
             timeout: Span(Duration::from_millis(500)),
+            announces: None,
         }
     }
 }
@@ -164,6 +175,33 @@ pub struct Workload {
     pub locks: Count<1000>,
     /// Keys that each lock guards; 1 to 100.
     pub keys_per_lock: Count<100>,
+    /// Paths by which a holder writes beside the primary one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<SidePath>,
+}
+
+/// A path to the data beside the primary one.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SidePath {
+    /// A copy that readers are served from.
+    Cache,
+    /// A notification to somebody else.
+    Webhook,
+    /// The record itself, by the hand of an operator.
+    Admin,
+}
+
+impl SidePath {
+    /// The name, as in a history.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cache => "cache",
+            Self::Webhook => "webhook",
+            Self::Admin => "admin",
+        }
+    }
 }
 
 impl Default for Workload {
@@ -172,6 +210,7 @@ impl Default for Workload {
             kind: WorkloadKind::Register,
             locks: Count(4),
             keys_per_lock: Count(1),
+            paths: Vec::new(),
         }
     }
 }
@@ -183,6 +222,20 @@ pub enum WorkloadKind {
     /// Write and read whole values under a lock.
     #[default]
     Register,
+    /// Replace values by compare-and-set on what was read, without a lock.
+    Cas,
+    /// Write to keys that each client has alone, without a lock.
+    Routed,
+    /// Send effects until they are acknowledged, without a lock.
+    Effects,
+}
+
+impl WorkloadKind {
+    /// Whether clients take locks and present tokens.
+    #[must_use]
+    pub fn has_locks(self) -> bool {
+        self == Self::Register
+    }
 }
 
 /// `[expect]`
@@ -191,12 +244,17 @@ pub enum WorkloadKind {
 pub struct Expect {
     /// Zombie writes that a valid run must have had; fewer is "unexercised". 1 to 1,000,000.
     pub zombie_writes: Count<1_000_000>,
+    /// That no zombie write is to be expected, because the system is safe without a fence: the planned faults alone
+    /// show that it was exercised.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub no_fence: bool,
 }
 
 impl Default for Expect {
     fn default() -> Self {
         Self {
             zombie_writes: Count(5),
+            no_fence: false,
         }
     }
 }
@@ -394,11 +452,45 @@ impl Suite {
             ));
         }
         self.servers_fit()?;
+        self.workload_fits()?;
         self.faults_fit()?;
         if self.worker.command.first().is_some_and(String::is_empty) {
             return Err(Misfit::between(
                 &["worker.command"],
                 "the program's name is empty: [\"python3\", \"my_worker.py\"] is an example"
+                    .to_owned(),
+            ));
+        }
+        Ok(())
+    }
+
+    /// That the resource knows what the workload asks of it.
+    fn workload_fits(&self) -> Result<(), Misfit> {
+        let reference = self.resource.kind.system().server == Server::Reference;
+        if !reference && !self.workload.paths.is_empty() {
+            return Err(Misfit::between(
+                &["workload.paths"],
+                "only the reference resource has paths beside the primary one".to_owned(),
+            ));
+        }
+        if !reference && !self.workload.kind.has_locks() {
+            return Err(Misfit::between(
+                &["workload.kind"],
+                "only the reference resource is written without tokens: register is right"
+                    .to_owned(),
+            ));
+        }
+        let effects = matches!(self.fence(), "idempotency-key" | "no-key");
+        if effects != (self.workload.kind == WorkloadKind::Effects) {
+            return Err(Misfit::between(
+                &["resource.fence", "workload.kind"],
+                "effects and a fence of \"idempotency-key\" or \"no-key\" go together".to_owned(),
+            ));
+        }
+        if !self.workload.kind.has_locks() && !self.expect.no_fence {
+            return Err(Misfit::between(
+                &["workload.kind", "expect.no_fence"],
+                "a workload without tokens has no zombie writes: no_fence = true under [expect] is right"
                     .to_owned(),
             ));
         }
@@ -417,6 +509,15 @@ impl Suite {
                     "{} strikes a server, and the external target touches none: faults on workers and on links from them are right",
                     self.fault[position].label()
                 ),
+            ));
+        }
+        let between = |fault: &Fault| fault.kind == FaultKind::Between;
+        if let Some(position) = self.fault.iter().position(between).filter(|_| !self.worker.can_announce()) {
+            return Err(Misfit::in_fault(
+                position,
+                "kind",
+                "a between fault needs a worker that announces its writes: announces = true under [worker] is right for one that does"
+                    .to_owned(),
             ));
         }
         let leads = [

@@ -609,7 +609,7 @@ fn a_request_that_cannot_be_carried_out_is_a_definite_failure_that_says_what_is_
         ),
         (
             json!({"client":"c1","f":"steal"}),
-            r#""steal" is no operation: acquire, renew, release, write or read is right"#,
+            r#""steal" is no operation: acquire, renew, release, write, cas, append or read is right"#,
         ),
         (
             json!({"client":"c1","f":"acquire","ttl_ms":1}),
