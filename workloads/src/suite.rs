@@ -512,7 +512,12 @@ impl Suite {
             ));
         }
         let between = |fault: &Fault| fault.kind == FaultKind::Between;
-        if let Some(position) = self.fault.iter().position(between).filter(|_| !self.worker.can_announce()) {
+        if let Some(position) = self
+            .fault
+            .iter()
+            .position(between)
+            .filter(|_| !self.worker.can_announce())
+        {
             return Err(Misfit::in_fault(
                 position,
                 "kind",
@@ -773,8 +778,8 @@ mod tests {
                 "my.toml, line 2: `{ kind = \"hole\", delay = \"1s\" }]`: fault.delay: a hole fault takes no `delay`: only latency does",
             ),
             (
-                "[[fault]]\nkind = \"kill\"\nevery = \"3s\"\non = \"worker\"\n",
-                "my.toml, line 4: `on = \"worker\"`: fault.on: a kill fault on \"worker\" cannot be done: \"lock\", \"resource\" or \"leader\" is right",
+                "[[fault]]\nkind = \"kill\"\nevery = \"3s\"\non = \"waiter\"\n",
+                "my.toml, line 4: `on = \"waiter\"`: fault.on: a kill fault on \"waiter\" cannot be done: \"lock\", \"resource\", \"leader\", \"worker\" or \"holder\" is right",
             ),
         ];
         for (text, message) in cases {
@@ -848,7 +853,7 @@ mod tests {
                 .contains("a zombie fault takes no `on`")
         );
         assert!(
-            refused("[[fault]]\nkind = \"kill\"\non = \"worker\"\n")
+            refused("[[fault]]\nkind = \"kill\"\non = \"waiter\"\n")
                 .contains("\"lock\", \"resource\" or \"leader\" is right")
         );
         assert!(

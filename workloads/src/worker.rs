@@ -318,7 +318,9 @@ fn begin(
     let client = clients.get(&request.client).cloned();
     if request.announce && !decided {
         let id = request.id;
-        let before = client.as_ref().map_or(Ok(()), |client| client.decide(&request));
+        let before = client
+            .as_ref()
+            .map_or(Ok(()), |client| client.decide(&request));
         let answer = match before {
             Ok(()) => {
                 held.insert(id, request);
@@ -448,7 +450,9 @@ impl Client {
             "cas" => {
                 let value = needed(request, "value", request.value.as_deref())?;
                 let expected = request.expected.as_deref();
-                self.resource.compare_and_set(key()?, expected, value).await?;
+                self.resource
+                    .compare_and_set(key()?, expected, value)
+                    .await?;
                 Ok(Told::default())
             }
             "append" => {
@@ -463,7 +467,10 @@ impl Client {
                         ..Told::default()
                     });
                 }
-                let reading = self.resource.read_under(request.lock.as_deref(), key()?).await?;
+                let reading = self
+                    .resource
+                    .read_under(request.lock.as_deref(), key()?)
+                    .await?;
                 Ok(Told {
                     token: reading.token,
                     value: reading.value.map(serde_json::Value::String),

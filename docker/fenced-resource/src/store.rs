@@ -281,7 +281,10 @@ impl Records<'_> {
 
     /// The value that was written to `key` last, or `None` if it was never written.
     pub(crate) fn value(&self, key: &str) -> Result<Option<String>, redb::Error> {
-        Ok(self.table.get(key)?.map(|record| record.value().2.to_owned()))
+        Ok(self
+            .table
+            .get(key)?
+            .map(|record| record.value().2.to_owned()))
     }
 
     /// How many keys have a record.

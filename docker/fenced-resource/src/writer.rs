@@ -280,7 +280,11 @@ fn apply(
         _ => high_water,
     };
     records.put(&record, mark, write.token, &write.value)?;
-    if record != write.key && records.high_water(&write.key)?.is_some_and(|m| m < high_water) {
+    if record != write.key
+        && records
+            .high_water(&write.key)?
+            .is_some_and(|m| m < high_water)
+    {
         records.mark_anew(&write.key, high_water)?;
     }
     if let Some(lock) = &write.lock {

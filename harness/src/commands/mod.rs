@@ -5,6 +5,8 @@ pub mod doctor;
 pub mod generate;
 pub mod heal;
 pub mod list;
+pub mod probe;
 pub mod report;
 pub mod run;
+pub mod selftest;
 pub mod serve;

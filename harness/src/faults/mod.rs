@@ -7,7 +7,8 @@
 //! | `zombie.rs` | the adversary's own: stop the holder, let its successor write, let it go |
 //! | `pause.rs` | SIGSTOP and SIGCONT |
 //! | `link.rs` | hole, lost reply, latency, reset |
-//! | `kill.rs` | SIGKILL and a restart on the same data |
+//! | `kill.rs` | SIGKILL to a service and a restart on the same data |
+//! | `rebirth.rs` | SIGKILL to a worker, and another in its place |
 //! | `service.rs` | which node of a service is struck |
 //! | `probe.rs` | a request through a link, as evidence |
 //!
@@ -20,6 +21,7 @@ mod nemesis;
 mod pause;
 mod plan;
 mod probe;
+mod rebirth;
 mod service;
 mod zombie;
 

@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fencepost_checker::history::{FaultEvent, FaultOutcome, FaultPhase};
+use fencepost_workloads::protocol::Hello;
 use fencepost_workloads::suite::{Fault, FaultKind, Suite};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use super::{kill, link, pause, zombie};
+use super::{kill, link, pause, rebirth, zombie};
 use crate::clock::RunClock;
 use crate::journal::{Entry, Journal};
 use crate::proxies::Proxies;
@@ -45,6 +46,10 @@ pub struct Means {
     pub tally: Arc<Tally>,
     /// Nodes and links to which something is being done, by name.
     pub busy: Mutex<BTreeSet<String>>,
+    /// How workers are started.
+    pub worker_command: Vec<String>,
+    /// What each worker was told first, by its index.
+    pub hellos: Mutex<Vec<Hello>>,
     /// What went wrong that the run must end for, e.g. a service that does not come back.
     pub trouble: mpsc::UnboundedSender<String>,
 }
@@ -88,12 +93,17 @@ impl Nemesis {
             let means = Arc::clone(&means);
             under_way.spawn(async move {
                 match fault.kind {
-                    FaultKind::Zombie => zombie::inject(&means, &planned).await,
+                    FaultKind::Zombie | FaultKind::Between => {
+                        zombie::inject(&means, &planned, &fault).await;
+                    }
                     FaultKind::Pause => pause::inject(&means, &planned, &fault).await,
                     FaultKind::Hole
                     | FaultKind::LostReply
                     | FaultKind::Latency
                     | FaultKind::Reset => link::inject(&means, &planned, &fault).await,
+                    FaultKind::Kill if fault.identity.is_some() => {
+                        rebirth::inject(&means, &planned, &fault).await;
+                    }
                     FaultKind::Kill => kill::inject(&means, &planned, &fault).await,
                 }
             });

@@ -67,7 +67,10 @@ fn occurrences(suite: &Suite, position: usize, seed: Seed) -> Vec<PlannedFault> 
             length_ms: millis(fault.length.draw(&mut stream)),
             worker: worker(suite, fault, &mut stream),
             node: node(suite, fault, &mut stream),
-            delay_ms: fault.delay.map(|delay| millis(delay.draw(&mut stream))),
+            delay_ms: fault
+                .delay
+                .or(fault.after)
+                .map(|delay| millis(delay.draw(&mut stream))),
         });
     }
     occurrences
@@ -77,10 +80,13 @@ fn occurrences(suite: &Suite, position: usize, seed: Seed) -> Vec<PlannedFault> 
 fn worker(suite: &Suite, fault: &Fault, stream: &mut impl Rng) -> Option<u32> {
     let workers = suite.run.workers.0;
     match (fault.kind, &fault.on) {
-        (FaultKind::Pause, Some(On::Node(number))) => Some(number - 1),
-        (FaultKind::Pause, Some(On::Worker))
+        (FaultKind::Pause | FaultKind::Kill, Some(On::Node(number))) => Some(number - 1),
+        (FaultKind::Pause | FaultKind::Kill, Some(On::Worker))
         | (FaultKind::Hole | FaultKind::LostReply | FaultKind::Latency | FaultKind::Reset, _)
-            if fault.link != Some(Link::LeaderPeers) =>
+            if !matches!(
+                fault.link,
+                Some(Link::LeaderPeers | Link::HolderLock | Link::HolderResource)
+            ) =>
         {
             Some(stream.random_range(0..workers))
         }

@@ -8,7 +8,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use fencepost_checker::Model;
-use fencepost_checker::history::Line;
+use fencepost_checker::finding::Finding;
+use fencepost_checker::history::{History, Line, jsonl};
 use fencepost_checker::online::{Limits, Online};
 use fencepost_checker::verdict::Verdict;
 use tokio::sync::watch;
@@ -29,17 +30,21 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Begins to judge what is sent.
+    /// Begins to judge what is sent: until a violation is proven, or where some are `wanted` one of these findings.
     ///
     /// # Errors
     /// When the thread cannot be started.
-    pub fn start() -> Result<(Self, Lines), HarnessError> {
+    pub fn start(wanted: &'static [&'static str]) -> Result<(Self, Lines), HarnessError> {
         let (lines, inbox) = mpsc::channel();
         let (found, proven) = watch::channel(false);
+        let judged = move |inbox: &mpsc::Receiver<Line>| match wanted {
+            [] => judge(inbox),
+            wanted => judge_the_whole(inbox, wanted),
+        };
         let thread = std::thread::Builder::new()
             .name("watch".to_owned())
             .spawn(move || {
-                if judge(&inbox) {
+                if judged(&inbox) {
                     let _ = found.send(true);
                 }
                 // What comes after is taken and dropped, so that the recorder keeps nothing for this.
@@ -61,6 +66,39 @@ impl Watch {
         let mut proven = self.proven.clone();
         if proven.wait_for(|&proven| proven).await.is_err() {
             std::future::pending().await
+        }
+    }
+}
+
+/// Whether one of the findings is made before the lines end. The judge of streams does not have all rules, and a short
+/// run is soon judged as a whole.
+fn judge_the_whole(inbox: &mpsc::Receiver<Line>, wanted: &[&str]) -> bool {
+    let (mut text, mut new) = (String::new(), false);
+    let (mut asked, mut pause) = (Instant::now(), ASK_EVERY);
+    loop {
+        match inbox.recv_timeout(ASK_EVERY) {
+            Ok(line) => {
+                text += &jsonl::write(&line);
+                text.push('\n');
+                new = true;
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return false,
+        }
+        if new && asked.elapsed() >= pause {
+            // The recorder's own lines fit each other; if they did not, the saved file would tell.
+            let Ok(history) = History::read(text.as_bytes()) else {
+                return false;
+            };
+            let begun = Instant::now();
+            let judgement = fencepost_checker::judge(&history, Model::Fencing);
+            let named = |finding: &Finding| wanted.contains(&finding.finding.as_str());
+            if judgement.findings.iter().any(named) {
+                return true;
+            }
+            // At most a tenth of the time is spent on it, however long the run is.
+            pause = ASK_EVERY.max(begun.elapsed() * 10);
+            (new, asked) = (false, Instant::now());
         }
     }
 }
@@ -99,8 +137,6 @@ fn judge(inbox: &mpsc::Receiver<Line>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use fencepost_checker::history::jsonl;
-
     use super::*;
 
     const WRITES: &[u8] = br#"
@@ -112,7 +148,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_violation_is_told_while_lines_still_come() {
-        let (watch, lines) = Watch::start().expect("a thread");
+        let (watch, lines) = Watch::start(&[]).expect("a thread");
         let parsed = jsonl::parse(WRITES).expect("well-formed").lines;
         for line in parsed.iter().take(3) {
             lines.send(line.clone()).expect("it listens");

@@ -119,7 +119,9 @@ impl ReferenceResource {
         }
         // Nothing was sent yet that could change anything: whatever goes wrong is a definite no.
         let known = self.read(write.lock, write.key).await.map_err(|failure| {
-            Failure::Fail(Reason::Other(format!("the value before is not known: {failure:?}")))
+            Failure::Fail(Reason::Other(format!(
+                "the value before is not known: {failure:?}"
+            )))
         })?;
         let condition = Condition::of(known.value.as_deref());
         let mut outcome = self.put(write, condition).await;
@@ -188,9 +190,7 @@ impl ReferenceResource {
             outcome = match (sent, outcome) {
                 (Ok(()), _) => return Ok(()),
                 // One that may have arrived is not undone by a later one that did not.
-                (Err(Failure::Fail(_)), Err(Failure::Unknown(text))) => {
-                    Err(Failure::Unknown(text))
-                }
+                (Err(Failure::Fail(_)), Err(Failure::Unknown(text))) => Err(Failure::Unknown(text)),
                 (Err(failure), _) => Err(failure),
             };
         }

@@ -125,7 +125,9 @@ impl TryFrom<Written> for Fault {
         if identity.is_some() && !kills_worker {
             return unfit(
                 "identity",
-                format!("a {name} fault takes no `identity`: only kill on a worker or the holder does"),
+                format!(
+                    "a {name} fault takes no `identity`: only kill on a worker or the holder does"
+                ),
             );
         }
         let on = match (kind, on) {

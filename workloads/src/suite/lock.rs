@@ -40,8 +40,7 @@ pub struct FirstToken(pub u64);
 impl<'de> Deserialize<'de> for FirstToken {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let right = "a whole number from 1 to 9223372036854775807 is right";
-        let number = i64::deserialize(deserializer)
-            .map_err(|_| serde::de::Error::custom(right))?;
+        let number = i64::deserialize(deserializer).map_err(|_| serde::de::Error::custom(right))?;
         let fit = u64::try_from(number).ok().filter(|number| *number > 0);
         fit.map(Self)
             .ok_or_else(|| serde::de::Error::custom(format!("{number} is no first token: {right}")))

@@ -101,7 +101,14 @@ impl Roster {
             defect,
             stream,
         )
-        .with_paths(suite.workload.paths.iter().map(|path| path.name()).collect());
+        .with_paths(
+            suite
+                .workload
+                .paths
+                .iter()
+                .map(|path| path.name())
+                .collect(),
+        );
         match suite.workload.kind {
             WorkloadKind::Register => holder,
             WorkloadKind::Cas => holder.without_a_lock(Lockless::Cas),
