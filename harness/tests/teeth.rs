@@ -21,7 +21,10 @@ fn every_defect_is_listed_with_what_it_must_be_found_as() {
     assert!(rows.len() >= 28, "{} rows", rows.len());
     let (_, plain, _) = said(&["list", "defects"]);
     for (row, line) in rows.iter().zip(plain.lines()) {
-        assert!(line.starts_with(row["defect"].as_str().expect("a name")), "{line}");
+        assert!(
+            line.starts_with(row["defect"].as_str().expect("a name")),
+            "{line}"
+        );
     }
     let (code, _, stderr) = said(&["list", "suites", "--page"]);
     assert_eq!((code, stderr.lines().count()), (64, 1), "{stderr}");
@@ -36,7 +39,10 @@ fn a_row_of_the_selftest_is_found_and_its_sound_twin_is_valid() {
         .map(|line| serde_json::from_str(line).expect("JSON"))
         .collect();
     assert_eq!((code, rows.len()), (0, 2), "{stdout}{stderr}");
-    let unfenced = rows.iter().find(|row| row["row"] == "unfenced").expect("a row");
+    let unfenced = rows
+        .iter()
+        .find(|row| row["row"] == "unfenced")
+        .expect("a row");
     assert_eq!(unfenced["found_as"][0], "stale-write-accepted");
     assert!(unfenced["seconds"][0].as_f64() < Some(30.0), "{unfenced}");
     let (code, _, stderr) = said(&["selftest", "nosuch"]);
@@ -48,18 +54,29 @@ fn a_run_with_teeth_counts_because_the_same_plan_without_the_fence_is_red() {
     let _turn = turn();
     let out = tempfile::tempdir().expect("a folder");
     let folder = out.path().to_str().expect("a plain name");
-    let (code, stdout, stderr) =
-        said(&["run", "teeth", "--teeth", "--seed", "5", "--json", "--out", folder]);
+    let (code, stdout, stderr) = said(&[
+        "run", "teeth", "--teeth", "--seed", "5", "--json", "--out", folder,
+    ]);
     let end = only_json(&stdout);
-    assert_eq!((code, &end["verdict"]), (0, &Value::from("valid")), "{end}{stderr}");
+    assert_eq!(
+        (code, &end["verdict"]),
+        (0, &Value::from("valid")),
+        "{end}{stderr}"
+    );
     assert_eq!(end["teeth"]["verdict"], "invalid", "{end}");
     assert_eq!(end["teeth"]["findings"][0], "stale-write-accepted");
     let first = std::path::Path::new(end["folder"].as_str().expect("a path"));
     for document in ["run.json", "summary.md", "report.html"] {
         let text = support::read(first, document);
-        assert!(text.contains(end["teeth"]["run"].as_str().expect("an id")), "{document}");
+        assert!(
+            text.contains(end["teeth"]["run"].as_str().expect("an id")),
+            "{document}"
+        );
     }
-    assert_eq!(left_behind(end["run"].as_str().expect("an id")), Vec::<String>::new());
+    assert_eq!(
+        left_behind(end["run"].as_str().expect("an id")),
+        Vec::<String>::new()
+    );
     let (code, _, stderr) = said(&["run", "alt-shared-file", "--teeth", "--out", folder]);
     assert_eq!((code, stderr.lines().count()), (64, 1), "{stderr}");
 }
@@ -75,7 +92,10 @@ fn the_probe_says_what_a_sound_resource_does_and_what_a_broken_one_does_not() {
         ("string-compare", "tokens are compared as numbers: 9 < 10"),
         ("volatile-high-water", "a restart keeps mark and value"),
         ("strictly-greater", "a holder's second write is accepted"),
-        ("check-then-write", "of writes at once the higher token stays"),
+        (
+            "check-then-write",
+            "of writes at once the higher token stays",
+        ),
         ("float-mark", "tokens around 2^53 keep their order"),
     ] {
         let (code, stdout, stderr) =

@@ -18,7 +18,7 @@ pub(super) const ROWS: &[Row] = &[
         suite: "teeth-race",
         production: "The mark is read, compared in the application, and the write follows as a second statement: two writers pass the check together. A transaction at a weak isolation level does the same.",
         operator: "Refusals happen, so the fence looks alive; `fencepost_resource_high_water` now and then falls. It shows under load and after pauses, never in a test with one client.",
-        shown: "The `race` fault lets the old holder go in the moment of its successor's grant, so that both write at once; a read that was sent after the higher write was done returns the lower one's value.",
+        shown: "A zombie with `then = \"race\"` is let go in the moment in which its successor's first write is sent, so that both are under way at once; a read that was sent after the higher write was done returns the lower one's value.",
         fix: "Make check and write one statement or one transaction that locks the row: `SELECT ... FOR UPDATE`, a conditional update whose row count is looked at, a compare-and-swap.",
     },
     Row {

@@ -8,8 +8,8 @@
 //! The conductor lets the holder's operations end before it is stopped, hands it nothing while it is, and hands it its
 //! next write the moment it runs again: the write then begins provably after its successor's.
 //!
-//! What it does first may be something else (`then`): renew, release, acquire; or it is let go in the moment of its
-//! successor's grant, so that both write at once; or the resource is restarted before it writes. A *between* fault is
+//! What it does first may be something else (`then`): renew, release, acquire; or it is let go in the moment in which its
+//! successor's first write is sent, so that both are under way at once; or the resource is restarted before it writes. A *between* fault is
 //! the same for a holder that has decided to write already: its worker holds the request, and is stopped with it.
 
 use std::time::Duration;
@@ -34,8 +34,8 @@ pub(super) const AIM_WITHIN: Duration = Duration::from_secs(2);
 enum Met {
     /// Its first write was acknowledged.
     Wrote(SeenWrite),
-    /// It was granted the lock.
-    Granted,
+    /// Its first write was sent.
+    Sent,
 }
 
 pub(super) async fn inject(means: &Means, planned: &PlannedFault, fault: &Fault) {
@@ -85,7 +85,7 @@ pub(super) async fn inject(means: &Means, planned: &PlannedFault, fault: &Fault)
     let proven = stopped.is_ok() && resumed.is_ok() && met.is_some() && meanwhile.is_ok();
     let seen = match &met {
         Some(Met::Wrote(write)) => describe(write),
-        Some(Met::Granted) => "its successor was granted the lock".to_owned(),
+        Some(Met::Sent) => "its successor's first write was under way".to_owned(),
         None => "no successor came before it was let go".to_owned(),
     };
     let meanwhile = meanwhile.unwrap_or_else(|why| why);
@@ -213,15 +213,15 @@ pub(super) async fn take_holder(means: &Means, announce: bool) -> Option<Held> {
 fn successor(means: &Means, held: &Held, then: Then) -> impl Future<Output = Option<Met>> + use<> {
     let (lock, above) = (held.lock, held.token);
     let written = (then != Then::Race).then(|| await_write(means, held));
-    let granted = (then == Then::Race).then(|| {
+    let sent = (then == Then::Race).then(|| {
         let (reply, answer) = oneshot::channel();
-        means.wish(Wish::AwaitGrant { lock, above, reply });
+        means.wish(Wish::AwaitSent { lock, above, reply });
         answer
     });
     async move {
-        match (written, granted) {
+        match (written, sent) {
             (Some(written), _) => written.await.ok().map(Met::Wrote),
-            (None, Some(granted)) => granted.await.ok().map(|()| Met::Granted),
+            (None, Some(sent)) => sent.await.ok().map(|()| Met::Sent),
             (None, None) => None,
         }
     }

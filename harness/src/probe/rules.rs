@@ -110,7 +110,12 @@ pub async fn ask(
     rules.extend(malformed(subject.http()).await);
     asked.one("restart", 7, "before").await.ok();
     rules.push(match subject.restart().await? {
-        true => restarted(&asked).await,
+        true => {
+            // Connections to the process that was killed are no use any more.
+            let (one, two) = (subject.client("one")?, subject.client("two")?);
+            let (one, two) = (&*one, &*two);
+            restarted(&Asked { notes, one, two }).await
+        }
         false => Rule {
             name: "a restart keeps mark and value",
             answer: Answer::NotAsked,

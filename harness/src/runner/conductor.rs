@@ -32,8 +32,8 @@ use super::worker_link::{FromWorker, WorkerLink};
 use crate::clock::RunClock;
 
 use roll_call::BETWEEN_ROLL_CALLS;
-use wishes::{GrantWatch, Quieting, Take, WaiterTake, Watch};
 pub use wishes::{Held, SeenWrite, Wish};
+use wishes::{Quieting, SentWatch, Take, WaiterTake, Watch};
 
 /// How long before a final read that failed is tried again.
 const BETWEEN_READS: Duration = Duration::from_millis(20);
@@ -78,7 +78,7 @@ pub struct Conductor {
     quieting: Vec<Quieting>,
     watches: Vec<Watch>,
     look_after: HashSet<usize>,
-    grant_watches: Vec<GrantWatch>,
+    sent_watches: Vec<SentWatch>,
     waiter_takes: Vec<WaiterTake>,
     /// Announced writes, by id, and who waits for their worker to have come so far.
     announced: HashMap<u64, Quieting>,
@@ -204,7 +204,7 @@ impl Conductor {
             quieting: Vec::new(),
             watches: Vec::new(),
             look_after: HashSet::new(),
-            grant_watches: Vec::new(),
+            sent_watches: Vec::new(),
             waiter_takes: Vec::new(),
             announced: HashMap::new(),
             hushed: HashMap::new(),
@@ -513,6 +513,10 @@ impl Conductor {
             self.recorder
                 .invoke(&mut request, member.worker, |request| link.send(request));
         }
+        if let (Action::Write { token, .. }, false) = (&action, announce) {
+            let (lock, token) = (self.roster.clients[client].lock, *token);
+            self.seen_sent(lock, token);
+        }
         self.open.insert(
             request.id,
             OpenOperation {
@@ -574,7 +578,6 @@ impl Conductor {
                 if let Some(token) = answer.and_then(|answer| answer.token) {
                     // The last grant that was answered counts, whatever its number: an issuer may be broken.
                     self.newest[lock] = Some((token, client));
-                    self.seen_grant(lock, token);
                 }
             }
             Action::Write { key, token, .. } => {

@@ -27,7 +27,7 @@ pub struct Exercise {
     pub releases_after_loss: u64,
     /// Acquires of holders that were let go after their lease had lapsed.
     pub reacquires: u64,
-    /// Holders that were let go in the moment of their successor's grant.
+    /// Holders that were let go while their successor's first write was under way.
     pub races: u64,
     /// Acquires that were open for longer than a lease.
     pub lapsed_waiters: u64,

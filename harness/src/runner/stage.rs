@@ -108,7 +108,7 @@ impl Stage {
         let header = header(record, suite, &roster);
         let watch = order
             .fail_fast
-            .then(|| Watch::start(&order.defects.found_as));
+            .then(|| Watch::start(order.defects.found_as));
         let (watch, lines) = match watch.transpose()? {
             Some((watch, lines)) => (Some(watch), Some(lines)),
             None => (None, None),

@@ -14,6 +14,9 @@
 //!
 //! A refusal is `{"error"}`; 400 and 429 are definite too. See [`crate::client::Failure`] for all the rest.
 
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
 use fencepost_checker::history::Token;
 use reqwest::header::{CONTENT_TYPE, HeaderValue};
 use serde::{Deserialize, Deserializer};
@@ -36,6 +39,7 @@ pub(super) fn connect(endpoint: &Endpoint<'_>) -> Result<Box<dyn Resource>, Endp
         client,
         mark_of_lock: settings.mark.as_deref() == Some("lock"),
         conditional: retries || fence == "conditional",
+        last: Mutex::default(),
         retries,
         effects: match fence {
             "idempotency-key" => Some(Keyed::ByValue),
@@ -65,6 +69,8 @@ struct ReferenceResource {
     mark_of_lock: bool,
     /// A write asks for the value that was there just before.
     conditional: bool,
+    /// The value that it wrote last, by key: what a conditional write asks for without another look.
+    last: Mutex<HashMap<String, String>>,
     /// The planted defect `sdk-retry`.
     retries: bool,
     /// It takes effects instead of values.
@@ -117,13 +123,35 @@ impl ReferenceResource {
         if !self.conditional {
             return self.put(write, Condition::None).await;
         }
-        // Nothing was sent yet that could change anything: whatever goes wrong is a definite no.
+        let last = {
+            let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+            last.remove(write.key)
+        };
+        let known = match last {
+            Some(value) => Some(value),
+            None => self.value_before(write).await?,
+        };
+        let outcome = self.put_over(write, known.as_deref()).await;
+        if outcome.is_ok() {
+            let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+            last.insert(write.key.to_owned(), write.value.to_owned());
+        }
+        outcome
+    }
+
+    /// Nothing was sent yet that could change anything: whatever goes wrong is a definite no.
+    async fn value_before(&self, write: Write<'_>) -> Outcome<Option<String>> {
         let known = self.read(write.lock, write.key).await.map_err(|failure| {
             Failure::Fail(Reason::Other(format!(
                 "the value before is not known: {failure:?}"
             )))
         })?;
-        let condition = Condition::of(known.value.as_deref());
+        Ok(known.value)
+    }
+
+    /// Writes over that value; under `sdk-retry` again and again until there is an answer.
+    async fn put_over(&self, write: Write<'_>, known: Option<&str>) -> Outcome<Written> {
+        let condition = Condition::of(known);
         let mut outcome = self.put(write, condition).await;
         for _ in 1..ATTEMPTS {
             if !self.retries || !matches!(outcome, Err(Failure::Unknown(_))) {

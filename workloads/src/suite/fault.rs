@@ -208,7 +208,7 @@ pub enum Then {
     Release,
     /// It asks for the lock again.
     Acquire,
-    /// It is let go when its successor is granted, so that both write at once.
+    /// It is let go when its successor's first write is sent, so that both are under way at once.
     Race,
     /// The resource is killed and started again after the successor's write was read; then it writes.
     Restart,

@@ -85,8 +85,8 @@ pub enum Wish {
         /// Each client's old name, its new one, and as whom it speaks to the services.
         names: Vec<[String; 3]>,
     },
-    /// Tell when a token above `above` was granted under the lock.
-    AwaitGrant {
+    /// Tell when a write under a token above `above` is on its way to the lock's keys.
+    AwaitSent {
         /// The lock's index.
         lock: usize,
         /// The token that a successor's is above.
@@ -159,8 +159,8 @@ pub(super) struct WaiterTake {
     reply: oneshot::Sender<usize>,
 }
 
-/// A grant that is waited for.
-pub(super) struct GrantWatch {
+/// The sending of a write that is waited for.
+pub(super) struct SentWatch {
     lock: usize,
     above: Token,
     reply: oneshot::Sender<()>,
@@ -212,8 +212,8 @@ impl Conductor {
                 link,
                 names,
             } => self.revive(worker, link, names),
-            Wish::AwaitGrant { lock, above, reply } => {
-                self.grant_watches.push(GrantWatch { lock, above, reply });
+            Wish::AwaitSent { lock, above, reply } => {
+                self.sent_watches.push(SentWatch { lock, above, reply });
             }
             Wish::HoldBack { worker, reply } => {
                 let free = self.can_work(worker);
@@ -301,9 +301,9 @@ impl Conductor {
         }
     }
 
-    pub(super) fn seen_grant(&mut self, lock: usize, token: Token) {
+    pub(super) fn seen_sent(&mut self, lock: usize, token: Token) {
         for watch in self
-            .grant_watches
+            .sent_watches
             .extract_if(.., |watch| watch.lock == lock && token > watch.above)
         {
             // A nemesis that no longer waits has dropped its receiver.
@@ -367,7 +367,7 @@ impl Conductor {
     pub(super) fn serve_nemesis(&mut self) {
         let now = self.clock.now();
         self.watches.retain(|watch| !watch.reply.is_closed());
-        self.grant_watches.retain(|watch| !watch.reply.is_closed());
+        self.sent_watches.retain(|watch| !watch.reply.is_closed());
         self.serve_waiter_takes();
         let takes = std::mem::take(&mut self.takes);
         for take in takes.into_iter().filter(|take| !take.reply.is_closed()) {
