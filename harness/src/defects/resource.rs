@@ -96,7 +96,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "poison",
         found_as: &["fenced-out"],
-        suite: "teeth",
+        suite: "teeth-dead",
         production: "A huge token is believed from anybody: a test client, a unit error, an attacker. From then on every rightful holder is stale.",
         operator: "Everybody is refused, without end; `fencepost_resource_high_water` stands far above `fencepost_lock_issued_token`.",
         shown: "At least three rightful holders in a row are refused and nobody is accepted any more; the finding shows the mark that did it.",

@@ -3,13 +3,14 @@
 //! A thread of its own is handed every line after it was written, and asks the judge of streams now and then what is
 //! proven. What is proven then is proven by the saved file too, which is what the run is judged by at its end.
 
+use std::collections::BTreeMap;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use fencepost_checker::Model;
 use fencepost_checker::finding::Finding;
-use fencepost_checker::history::{History, Line, jsonl};
+use fencepost_checker::history::{Event, History, Line, Type, jsonl};
 use fencepost_checker::online::{Limits, Online};
 use fencepost_checker::verdict::Verdict;
 use tokio::sync::watch;
@@ -74,26 +75,28 @@ impl Watch {
 /// run is soon judged as a whole.
 fn judge_the_whole(inbox: &mpsc::Receiver<Line>, wanted: &[&str]) -> bool {
     let (mut text, mut new) = (String::new(), false);
+    let mut waiting: BTreeMap<u64, Event> = BTreeMap::new();
+    let (mut index, mut time) = (0, 0);
     let (mut asked, mut pause) = (Instant::now(), ASK_EVERY);
     loop {
         match inbox.recv_timeout(ASK_EVERY) {
             Ok(line) => {
-                text += &jsonl::write(&line);
-                text.push('\n');
+                if let Line::Event(event) = &line {
+                    (index, time) = (event.index, event.time);
+                    waiting.remove(&event.process);
+                    if event.kind == Type::Invoke && event.f == "acquire" {
+                        waiting.insert(event.process, (**event).clone());
+                    }
+                }
+                push(&mut text, &line);
                 new = true;
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return false,
         }
         if new && asked.elapsed() >= pause {
-            // The recorder's own lines fit each other; if they did not, the saved file would tell.
-            let Ok(history) = History::read(text.as_bytes()) else {
-                return false;
-            };
             let begun = Instant::now();
-            let judgement = fencepost_checker::judge(&history, Model::Fencing);
-            let named = |finding: &Finding| wanted.contains(&finding.finding.as_str());
-            if judgement.findings.iter().any(named) {
+            if found(&text, &waiting, index, time, wanted) {
                 return true;
             }
             // At most a tenth of the time is spent on it, however long the run is.
@@ -101,6 +104,38 @@ fn judge_the_whole(inbox: &mpsc::Receiver<Line>, wanted: &[&str]) -> bool {
             (new, asked) = (false, Instant::now());
         }
     }
+}
+
+/// Whether a finding is made if the run ends now: who queues then never hears what became of it.
+fn found(
+    text: &str,
+    waiting: &BTreeMap<u64, Event>,
+    index: u64,
+    time: u64,
+    wanted: &[&str],
+) -> bool {
+    let mut text = text.to_owned();
+    for (number, event) in (1..).zip(waiting.values()) {
+        let given_up = Event {
+            kind: Type::Info,
+            index: index + number,
+            time,
+            ..event.clone()
+        };
+        push(&mut text, &Line::Event(Box::new(given_up)));
+    }
+    // The recorder's own lines fit each other; if they did not, the saved file would tell.
+    let Ok(history) = History::read(text.as_bytes()) else {
+        return false;
+    };
+    let judgement = fencepost_checker::judge(&history, Model::Fencing);
+    let named = |finding: &Finding| wanted.contains(&finding.finding.as_str());
+    judgement.findings.iter().any(named)
+}
+
+fn push(text: &mut String, line: &Line) {
+    text.push_str(&jsonl::write(line));
+    text.push('\n');
 }
 
 /// Whether a violation is proven before the lines end.
