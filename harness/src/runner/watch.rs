@@ -81,6 +81,9 @@ fn judge_the_whole(inbox: &mpsc::Receiver<Line>, wanted: &[&str]) -> bool {
     loop {
         match inbox.recv_timeout(ASK_EVERY) {
             Ok(line) => {
+                if let Line::Fault(fault) = &line {
+                    (index, time) = (fault.index, fault.time);
+                }
                 if let Line::Event(event) = &line {
                     (index, time) = (event.index, event.time);
                     waiting.remove(&event.process);
