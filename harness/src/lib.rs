@@ -40,7 +40,7 @@ use clap::Parser;
 use openssl as _;
 
 use cli::{Cli, Verb};
-use error::{EXIT_USAGE, HarnessError};
+use error::{EXIT_FAILURE, EXIT_USAGE, HarnessError};
 
 /// The program: arguments in, exit status out.
 pub fn main() -> ExitCode {
@@ -58,12 +58,17 @@ pub fn main() -> ExitCode {
             return status.into();
         }
     };
-    match guarded(&cli.verb) {
-        Ok(status) => status.into(),
-        Err(error) => {
-            terminal::complain(&error);
-            error.exit_code().into()
+    let status = guarded(&cli.verb).unwrap_or_else(|error| {
+        terminal::complain(&error);
+        error.exit_code()
+    });
+    match terminal::unwritten() {
+        // What went wrong before is told already, and is more.
+        Some(error) if status != EXIT_USAGE && status != EXIT_FAILURE => {
+            terminal::complain(format!("failed to write to standard output: {error}"));
+            EXIT_FAILURE.into()
         }
+        _ => status.into(),
     }
 }
 

@@ -309,11 +309,22 @@ fn a_worker_that_answers_nothing_is_named_soon_after_the_load_at_the_latest() {
     let _turn = turn();
     let binary = env!("CARGO_BIN_EXE_fencepost");
     let quiet_after = format!("head -n 40 | '{binary}' worker; sleep 60");
-    for (seconds, script) in [
+    let (silent, half) = (
+        "w3: has answered nothing for",
+        "w3: has begun a line that does not end",
+    );
+    for (seconds, script, told) in [
         // The load is too short to tell it from one that is slow to start.
-        (1, "read hello; sleep 60"),
+        (1, "read hello; sleep 60", silent),
         // It has answered before, so its silence ends the load.
-        (60, quiet_after.as_str()),
+        (60, quiet_after.as_str(), silent),
+        (60, "read hello; printf '{'; sleep 60", half),
+        // Its pipe stays open in a child's hands.
+        (
+            60,
+            "sleep 60 & exit 3",
+            "w3: has ended, though something of it",
+        ),
     ] {
         let out = tempfile::tempdir().expect("a folder");
         let suite = short_suite(out.path(), seconds, &one_of_five(script));
@@ -326,7 +337,7 @@ fn a_worker_that_answers_nothing_is_named_soon_after_the_load_at_the_latest() {
         assert!(
             troubles[0]
                 .as_str()
-                .is_some_and(|trouble| trouble.starts_with("w3: has answered nothing for")),
+                .is_some_and(|trouble| trouble.starts_with(told)),
             "{script}: {end}"
         );
         let record = support::read(&run.folder().expect("it ran"), "run.json");
@@ -337,7 +348,12 @@ fn a_worker_that_answers_nothing_is_named_soon_after_the_load_at_the_latest() {
             let took = of_it.next().and_then(|phase| phase["took_ms"].as_u64());
             Duration::from_millis(took.expect("the run had it"))
         };
-        assert!(took("load") < Duration::from_secs(30), "{record}");
+        let at_most = if told == silent {
+            Duration::from_secs(30)
+        } else {
+            TOLD_WITHIN
+        };
+        assert!(took("load") < at_most, "{record}");
         assert!(
             took("settle") + took("final-reads") < TOLD_WITHIN,
             "{record}"
@@ -504,6 +520,24 @@ fn histories_that_cannot_be_read_are_told_in_time() {
             "{stderr}"
         );
     }
+
+    // Ten million would be told at the same line: no more than 1,048,576 may be open.
+    let path = folder.path().join("open.jsonl");
+    let open: String = (0..=1 << 20).map(|index| invoke(index, index)).collect();
+    std::fs::write(&path, open).expect("written");
+    let begun = Instant::now();
+    let ended = fencepost()
+        .arg("check")
+        .arg(&path)
+        .output()
+        .expect("it runs");
+    let (code, stdout, stderr) = outcome(&ended);
+    assert_eq!((code, stdout.as_str()), (64, ""), "{stderr}");
+    assert!(
+        stderr.contains("line 1048577") && stderr.lines().count() == 1,
+        "{stderr}"
+    );
+    assert!(begun.elapsed() < TOLD_WITHIN, "after {:?}", begun.elapsed());
 
     // A line of 1 GB: a sparse file, so that the disk does not suffer.
     let path = folder.path().join("long.jsonl");

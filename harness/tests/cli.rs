@@ -356,3 +356,33 @@ fn the_worker_answers_a_request_whose_line_comes_in_pieces_and_ends_with_its_inp
     assert!(answers.next().is_none(), "nothing more is said");
     assert_eq!(child.wait().expect("it ends").code(), Some(0));
 }
+
+#[test]
+fn a_result_that_cannot_be_written_is_a_failure_and_a_reader_that_has_gone_is_none() {
+    for verb in [["list", "suites"], ["list", "defects"]] {
+        let full = std::fs::File::options()
+            .write(true)
+            .open("/dev/full")
+            .expect("Linux has it");
+        let ended = fencepost()
+            .args(verb)
+            .stdout(full)
+            .output()
+            .expect("it runs");
+        let told = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(70), "{verb:?}: {told}");
+        assert!(
+            told.starts_with("fencepost: failed to write to standard output: No space left"),
+            "{told}"
+        );
+        assert_eq!(told.lines().count(), 1, "{told}");
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let ended = fencepost()
+            .args(verb)
+            .stdout(writer)
+            .output()
+            .expect("it runs");
+        assert_eq!(ended.status.code(), Some(0), "{verb:?}");
+    }
+}

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use support::{fencepost, left_behind, only_json, outcome, read, short_suite, turn};
 
 /// `run.json` as the first runs wrote it: without anything that came later.
@@ -529,7 +530,21 @@ fn the_gallery_is_as_it_would_be_drawn_today() {
         flate2::read::GzDecoder::new(packed)
             .read_to_end(&mut history)
             .expect("unpacked");
-        std::fs::write(folder.path().join("history.jsonl"), history).expect("written");
+        let recorded = folder.path().join("history.jsonl");
+        std::fs::write(&recorded, history).expect("written");
+        let json = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
+        let judged = fencepost()
+            .args(["check", "--json"])
+            .arg(&recorded)
+            .output();
+        let judged = json(&outcome(&judged.expect("it runs")).1);
+        let verdict = json(&read(&kept, "verdict.json"));
+        for part in ["verdict", "reason", "findings", "stats"] {
+            assert!(
+                judged[part] == verdict[part],
+                "results/gallery/{name}/verdict.json is not what is judged today ({part}): .ci/gallery redraw"
+            );
+        }
         let (code, _, stderr) = outcome(&report(folder.path(), &[]));
         assert_eq!((code, stderr.as_str()), (0, ""), "{name}");
         let stale = "is not what is drawn today: .ci/gallery redraw draws it anew; look at it before it is kept";

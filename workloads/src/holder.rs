@@ -18,6 +18,7 @@ use rand::RngExt;
 use crate::defects::HolderDefect;
 use crate::protocol::Response;
 use crate::seed::Stream;
+use crate::suite::Length;
 
 /// One of a client's two logical threads.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -121,6 +122,7 @@ pub struct Holder {
     client: String,
     keys: Vec<String>,
     lease: Duration,
+    critical_section: Option<Length>,
     defect: Option<HolderDefect>,
     stream: Stream,
     written: u64,
@@ -175,6 +177,8 @@ struct Woken {
 #[derive(Debug)]
 struct Belief {
     token: Token,
+    /// It works until then, and writes only afterwards.
+    writes_from: Duration,
     until: Duration,
     renew_at: Duration,
     touched: usize,
@@ -207,6 +211,7 @@ impl Holder {
             client,
             keys,
             lease,
+            critical_section: None,
             defect,
             stream,
             written: 0,
@@ -237,6 +242,14 @@ impl Holder {
             lockless: Some(lockless),
             ..self
         }
+    }
+
+    /// The same client, whose holds are each one critical section: it works for as long as is drawn from `length`, then
+    /// writes each key once and lets go.
+    #[must_use]
+    pub fn with_critical_section(mut self, length: Option<Length>) -> Self {
+        self.critical_section = length;
+        self
     }
 
     /// The token under which it would write now.
@@ -300,6 +313,7 @@ impl Holder {
             Some(belief) if belief.until <= now && belief.touched >= self.keys.len() => {
                 Due::Control
             }
+            Some(belief) if belief.writes_from > now => Due::At(belief.writes_from),
             Some(_) => Due::Load,
             None if self.acquire_at <= now => Due::Control,
             None => Due::At(self.acquire_at),
@@ -330,7 +344,7 @@ impl Holder {
             return None;
         }
         match (lane, &self.belief) {
-            (Lane::Main, Some(belief)) => Some(belief.until),
+            (Lane::Main, Some(belief)) => Some(belief.until.max(belief.writes_from)),
             (Lane::Main, None) => Some(self.acquire_at),
             (Lane::Side, Some(belief)) => Some(belief.renew_at),
             (Lane::Side, None) => None,
@@ -516,10 +530,17 @@ impl Holder {
     fn acquired(&mut self, token: Option<Token>, error: Option<&str>, now: Duration) {
         match (token, error) {
             (Some(token), _) => {
-                let hold = self.lease.mul_f64(self.stream.random_range(0.2..3.0));
+                let (works, hold) = match self.critical_section {
+                    Some(length) => (length.draw(&mut self.stream), Duration::ZERO),
+                    None => (
+                        Duration::ZERO,
+                        self.lease.mul_f64(self.stream.random_range(0.2..3.0)),
+                    ),
+                };
                 self.belief = Some(Belief {
                     token,
-                    until: now + hold,
+                    writes_from: now + works,
+                    until: now + works + hold,
                     renew_at: now + self.lease / 3,
                     touched: 0,
                 });
@@ -611,6 +632,31 @@ mod tests {
         assert!(matches!(acquire, Action::Acquire { ttl: LEASE, .. }));
         holder.completed(Lane::Main, &acquire, Some(&ok(token)), START);
         holder
+    }
+
+    #[test]
+    fn a_critical_section_is_work_then_one_write_of_each_key_then_a_release() {
+        let mut holder = holder(None).with_critical_section(Some(Length::millis(700, 700)));
+        let acquire = holder.take(Lane::Main, START);
+        holder.completed(Lane::Main, &acquire, Some(&ok(3)), START);
+        let writes = START + Duration::from_millis(700);
+        assert_eq!(holder.due(Lane::Main, START), Due::At(writes));
+        assert_eq!(holder.next_control(Lane::Main), Some(writes));
+        assert_eq!(holder.due(Lane::Main, writes), Due::Load);
+        let write = holder.take(Lane::Main, writes);
+        assert!(matches!(write, Action::Write { .. }), "{write:?}");
+        holder.completed(
+            Lane::Main,
+            &write,
+            Some(&Response::new(0, Type::Ok)),
+            writes,
+        );
+        assert_eq!(
+            holder.take(Lane::Main, writes),
+            Action::Release {
+                token: 3_u64.into()
+            }
+        );
     }
 
     #[test]

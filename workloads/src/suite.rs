@@ -175,6 +175,9 @@ pub struct Workload {
     pub locks: Count<1000>,
     /// Keys that each lock guards; 1 to 100.
     pub keys_per_lock: Count<100>,
+    /// How long a holder works before it writes each key once and lets go; `None`: it writes again and again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub critical_section: Option<Length>,
     /// Paths by which a holder writes beside the primary one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<SidePath>,
@@ -211,6 +214,7 @@ impl Default for Workload {
             locks: Count(4),
             keys_per_lock: Count(1),
             paths: Vec::new(),
+            critical_section: None,
         }
     }
 }

@@ -12,7 +12,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Map, Value, json};
 
 use super::{
-    Event, FaultEvent, FaultOutcome, FaultPhase, Header, HistoryError, Line, NO_INDEX, Token,
+    Event, FaultEvent, FaultOutcome, FaultPhase, Header, HistoryError, Line, NO_INDEX, Token, Type,
 };
 
 /// The longest line that is read, in bytes: 1 MiB.
@@ -84,6 +84,85 @@ pub fn write(line: &Line) -> String {
         Line::Fault(fault) => serde_json::to_string(&FaultLine::of(fault)),
     }
     .expect("header, event and fault have only text keys")
+}
+
+/// An event that is written as it happens, from what others own: the same line as of the [`Event`] of its fields.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[allow(missing_docs, reason = "each is the field of Event of that name")]
+pub struct EventLine<'a> {
+    pub index: u64,
+    pub time: u64,
+    pub process: u64,
+    pub client: &'a str,
+    #[serde(rename = "type")]
+    pub kind: Type,
+    pub f: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lock: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token: Option<Token>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<EventValue<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub high_water: Option<Token>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ttl: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub identity: Option<&'a str>,
+}
+
+/// A value written or read.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(untagged)]
+pub enum EventValue<'a> {
+    /// A text.
+    Text(&'a str),
+    /// Anything else.
+    Any(&'a Value),
+}
+
+impl EventLine<'_> {
+    /// Appends the line and its newline.
+    ///
+    /// # Panics
+    /// Never: every field has a JSON form.
+    pub fn append_to(&self, bytes: &mut Vec<u8>) {
+        serde_json::to_writer(&mut *bytes, self).expect("an event has only text keys");
+        bytes.push(b'\n');
+    }
+
+    /// The same, owned.
+    #[must_use]
+    pub fn to_event(&self) -> Event {
+        let owned = |text: Option<&str>| text.map(str::to_owned);
+        Event {
+            index: self.index,
+            time: self.time,
+            process: self.process,
+            client: Some(self.client.to_owned()),
+            kind: self.kind,
+            f: self.f.to_owned(),
+            lock: owned(self.lock),
+            key: owned(self.key),
+            token: self.token,
+            value: self.value.map(|value| match value {
+                EventValue::Text(text) => text.into(),
+                EventValue::Any(value) => value.clone(),
+            }),
+            high_water: self.high_water,
+            error: owned(self.error),
+            ttl: self.ttl,
+            path: owned(self.path),
+            identity: owned(self.identity),
+            session: None,
+        }
+    }
 }
 
 /// A fault in the order of fields that people read it in.
@@ -390,6 +469,45 @@ mod tests {
 
     fn error_of(text: &str) -> HistoryError {
         parse(text.as_bytes()).expect_err("the text is malformed")
+    }
+
+    #[test]
+    fn an_event_that_is_written_as_it_happens_is_the_line_of_that_event() {
+        let null = Value::Null;
+        let full = EventLine {
+            index: 3,
+            time: 5,
+            process: 7,
+            client: "c\"1",
+            kind: Type::Ok,
+            f: "write",
+            lock: Some("l"),
+            key: Some("k"),
+            token: Some(2_u64.into()),
+            value: Some(EventValue::Text("\n")),
+            high_water: Some(9_u64.into()),
+            error: Some("why"),
+            ttl: Some(10),
+        };
+        let bare = EventLine {
+            lock: None,
+            key: None,
+            token: None,
+            value: Some(EventValue::Any(&null)),
+            high_water: None,
+            error: None,
+            ttl: None,
+            ..full
+        };
+        for line in [full, bare] {
+            let mut bytes = Vec::new();
+            line.append_to(&mut bytes);
+            let event = Line::Event(Box::new(line.to_event()));
+            assert_eq!(
+                String::from_utf8(bytes).expect("UTF-8"),
+                write(&event) + "\n"
+            );
+        }
     }
 
     #[test]

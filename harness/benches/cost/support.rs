@@ -15,16 +15,16 @@ pub const PAIRS: usize = 5;
 /// One line of the table.
 pub struct Row {
     /// What was measured.
-    pub figure: &'static str,
+    pub figure: String,
     /// With its unit.
     pub value: String,
     /// What it should be; empty where there is none.
     pub goal: &'static str,
 }
 
-pub fn row(figure: &'static str, value: String, goal: &'static str) -> Row {
+pub fn row(figure: impl Into<String>, value: String, goal: &'static str) -> Row {
     Row {
-        figure,
+        figure: figure.into(),
         value,
         goal,
     }

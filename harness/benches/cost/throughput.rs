@@ -37,9 +37,11 @@ const WINDOW: Duration = Duration::from_millis(2_500);
 /// From when both sides are surely at work.
 const WARM: Duration = Duration::from_millis(800);
 
-fn suite_text() -> String {
+fn suite_text(clients: u32) -> String {
     let limit = LOAD.as_secs();
-    format!("name = \"max\"\nfault = []\n[run]\nrate = \"max\"\ntime_limit = \"{limit}s\"\n")
+    format!(
+        "name = \"max\"\nfault = []\n[run]\nrate = \"max\"\nclients = {clients}\ntime_limit = \"{limit}s\"\n"
+    )
 }
 
 /// One side of a pair.
@@ -60,16 +62,21 @@ impl Side {
     }
 }
 
-/// See the module.
+/// See the module. A client waits for each answer, so few clients measure how fast wake-ups follow each other, and many
+/// how much can be carried.
 pub fn throughput() -> Vec<Row> {
+    [10, 40].into_iter().flat_map(with_clients).collect()
+}
+
+fn with_clients(clients: u32) -> Vec<Row> {
     let pairs: Vec<(Side, Side)> = (0..PAIRS)
         .map(|pair| {
             if pair % 2 == 0 {
-                let with = harnessed();
-                (with, looping())
+                let with = harnessed(clients);
+                (with, looping(clients))
             } else {
-                let without = looping();
-                (harnessed(), without)
+                let without = looping(clients);
+                (harnessed(clients), without)
             }
         })
         .collect();
@@ -86,7 +93,7 @@ pub fn throughput() -> Vec<Row> {
     let both = of(|with, without| with.of("run") + with.of("worker") - without.of("loop-worker"));
     vec![
         row(
-            "operations a second, `rate = \"max\"`, 5 workers, 10 clients",
+            format!("operations a second, `rate = \"max\"`, 5 workers, {clients} clients"),
             format!("{:.0}", of(|with, _| with.rate)),
             "15,000",
         ),
@@ -126,10 +133,10 @@ pub fn throughput() -> Vec<Row> {
 }
 
 /// A whole run.
-fn harnessed() -> Side {
+fn harnessed(clients: u32) -> Side {
     let out = folder();
     let suite = out.path().join("max.toml");
-    std::fs::write(&suite, suite_text()).expect("written");
+    std::fs::write(&suite, suite_text(clients)).expect("written");
     let mut command = Command::new(BINARY);
     command.arg("run").arg(&suite).args(["--json", "--out"]);
     let mut run = command
@@ -161,7 +168,7 @@ fn history_begins(out: &Path) -> bool {
 }
 
 /// The services and proxies of a run, and five processes that drive their own clients.
-fn looping() -> Side {
+fn looping(clients: u32) -> Side {
     let (locks, records) = (folder(), folder());
     let (_lock, lock) = serve(&["lock-service", "--data", text(locks.path())]);
     let (_resource, resource) = serve(&["fenced-resource", "--data", text(records.path())]);
@@ -174,7 +181,7 @@ fn looping() -> Side {
         let listen = runtime.block_on(proxies.create(&name, free_address(), service));
         listen.expect("created").to_string()
     };
-    let mut workers: Vec<Child> = (0..5)
+    let mut workers: Vec<Child> = (0..5_u32)
         .map(|worker| {
             let links = [
                 proxied(format!("loop-{worker}-lock"), lock),
@@ -182,7 +189,8 @@ fn looping() -> Side {
             ];
             let mut command = Command::new(std::env::current_exe().expect("this program"));
             command.arg("loop-worker").args(links);
-            command.arg(worker.to_string()).stdout(Stdio::piped());
+            command.args([worker, clients].map(|word| word.to_string()));
+            command.stdout(Stdio::piped());
             command.spawn().expect("it runs")
         })
         .collect();
@@ -285,10 +293,11 @@ struct Driven {
     service: std::sync::Arc<(Box<dyn Lock>, Box<dyn Resource>)>,
 }
 
-/// `loop-worker LOCK RESOURCE WORKER`: the worker's clients, each with its state machine, as fast as they can.
+/// `loop-worker LOCK RESOURCE WORKER CLIENTS`: the worker's share of the clients, each with its state machine, as fast as they can.
 pub fn loop_worker(words: &[String]) {
     let worker: usize = words[2].parse().expect("a number");
-    let suite = Suite::parse(&suite_text(), "this benchmark").expect("a suite");
+    let clients: u32 = words[3].parse().expect("a number");
+    let suite = Suite::parse(&suite_text(clients), "this benchmark").expect("a suite");
     let roster = Roster::of(&suite);
     let holders = roster.holders(&suite, SEED, None);
     let runtime = tokio::runtime::Builder::new_current_thread()

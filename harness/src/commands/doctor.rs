@@ -16,6 +16,8 @@ use crate::runtime;
 use crate::targets::Service;
 use crate::targets::systems::{SYSTEMS, SystemKind, kind_of};
 use crate::terminal::say;
+use fencepost_workloads::locks::LOCKS;
+use fencepost_workloads::resources::RESOURCES;
 use fencepost_workloads::suite::{BUILT_IN, Suite};
 use fencepost_workloads::systems::Server;
 
@@ -76,6 +78,11 @@ pub fn doctor(arguments: &DoctorArguments) -> Result<u8, HarnessError> {
     }
     runtime.shutdown_background();
     checks.push(Check {
+        about: "external target: servers that you started".to_owned(),
+        needed: false,
+        result: external(),
+    });
+    checks.push(Check {
         about: "workers in Python (the example)".to_owned(),
         needed: false,
         result: python(),
@@ -103,6 +110,30 @@ fn servers(system: &SystemKind) -> Check {
         needed: false,
         result: (system.installed)(),
     }
+}
+
+/// What the external target can do: the servers are not ours, so only their links and our workers are attacked.
+fn external() -> Result<String, String> {
+    let mut clients: Vec<&str> = LOCKS
+        .iter()
+        .map(|lock| (lock.name, lock.server, lock.connect.is_some()))
+        .chain(
+            RESOURCES
+                .iter()
+                .map(|resource| (resource.name, resource.server, resource.connect.is_some())),
+        )
+        .filter(|(_, server, is_built_in)| *is_built_in && *server != Server::Reference)
+        .map(|(name, ..)| name)
+        .collect();
+    clients.sort_unstable();
+    clients.dedup();
+    if clients.is_empty() {
+        return Err("this build has no client of a system that can be external: cargo build --release --features all-systems".to_owned());
+    }
+    Ok(format!(
+        "clients of {}; faults on links and workers, none on servers; addresses come from the suite",
+        clients.join(", ")
+    ))
 }
 
 /// Whether this build has the clients that suites want, one check for each set of features.

@@ -3,7 +3,7 @@
 //! Everything is read and drawn before anything is written, so a folder that is no run stays as it is. A run that was
 //! killed, and a recording that was cut short, are drawn as far as they go, and it is said.
 
-use std::io::{ErrorKind, IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use fencepost_checker::history::History;
@@ -16,7 +16,7 @@ use crate::error::HarnessError;
 use crate::journal::{self, Found};
 use crate::report::{self, ReportError, plots};
 use crate::run_record::RunRecord;
-use crate::terminal::complain;
+use crate::terminal::{self, complain};
 
 /// So many things that the reader of the history forgave are told on the terminal; the report has more.
 const MOST_WARNINGS: usize = 5;
@@ -40,17 +40,7 @@ pub fn report(arguments: &ReportArguments) -> Result<u8, HarnessError> {
     let bytes = Saved::read(&arguments.run)?.made(&wanted)?;
     match &arguments.out {
         Some(path) => write_whole(path, &bytes)?,
-        None => {
-            let mut stdout = std::io::stdout().lock();
-            match stdout.write_all(&bytes).and_then(|()| stdout.flush()) {
-                // Whoever closes the pipe has seen enough.
-                Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
-                written => written.map_err(|source| HarnessError::System {
-                    what: "write to standard output",
-                    source,
-                })?,
-            }
-        }
+        None => terminal::put(&bytes),
     }
     Ok(0)
 }

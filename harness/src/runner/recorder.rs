@@ -6,15 +6,16 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::Path;
-use std::sync::mpsc::{self, TryRecvError};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use fencepost_checker::history::{Event, FaultEvent, Header, Line, Token, Type, jsonl};
+use fencepost_checker::history::jsonl::{self, EventLine, EventValue};
+use fencepost_checker::history::{FaultEvent, Header, Line, Token, Type};
 use fencepost_workloads::protocol::{Request, Response};
+use serde_json::Value;
 
 use super::tally::Tally;
 use super::watch::Lines;
@@ -30,7 +31,7 @@ pub struct Recorder {
     clock: RunClock,
     tally: Arc<Tally>,
     state: Mutex<State>,
-    disk_error: Arc<Mutex<Option<String>>>,
+    outbox: Arc<Mutex<Outbox>>,
 }
 
 #[derive(Debug)]
@@ -41,7 +42,16 @@ struct State {
     /// Writes that workers hold back until they are told to go: of them nothing is recorded yet.
     announced: HashMap<u64, (Open, Request)>,
     given_up: HashSet<u64>,
-    lines: Option<mpsc::Sender<Line>>,
+    watch: Option<Lines>,
+}
+
+/// What the writer has not taken yet, as it will stand in the file: made where it happens, so that no line has to
+/// change hands as a thing of many parts.
+#[derive(Debug, Default)]
+struct Outbox {
+    bytes: Vec<u8>,
+    closed: bool,
+    disk_error: Option<String>,
 }
 
 /// An invocation that waits for its completion.
@@ -54,6 +64,8 @@ struct Open {
     token: Option<Token>,
     path: Option<String>,
     identity: Option<String>,
+    /// Of a compare-and-set: old and new.
+    exchange: Option<Value>,
 }
 
 impl Open {
@@ -66,6 +78,8 @@ impl Open {
             token: request.token,
             path: request.path.clone(),
             identity: request.identity.clone(),
+            exchange: (request.f == "cas")
+                .then(|| serde_json::json!([request.expected, request.value])),
         }
     }
 }
@@ -93,43 +107,34 @@ impl Recorder {
             source,
         };
         let file = File::create_new(path).map_err(output)?;
-        let (lines, inbox) = mpsc::channel();
-        let disk_error = Arc::new(Mutex::new(None));
-        let failed = Arc::clone(&disk_error);
-        let shown = path.display().to_string();
+        let outbox = Arc::new(Mutex::new(Outbox::default()));
+        let (inbox, shown) = (Arc::clone(&outbox), path.display().to_string());
         let thread = std::thread::Builder::new()
             .name("recorder".to_owned())
             .spawn(move || {
-                let file = BufWriter::with_capacity(1 << 16, file);
-                if let Err(error) = write_all(file, &inbox, watch.as_ref()) {
-                    *failed.lock().expect("nobody panics with this lock") =
-                        Some(format!("{shown}: {error}"));
+                if let Err(error) = write_all(file, &inbox) {
+                    locked(&inbox).disk_error = Some(format!("{shown}: {error}"));
                 }
             })
             .map_err(|source| HarnessError::System {
                 what: "start the recorder thread",
                 source,
             })?;
-        lines
-            .send(Line::Header(Box::new(header)))
-            .expect("the writer has just started");
-        let state = Mutex::new(State {
-            index: 0,
-            next_id: 1,
-            open: HashMap::new(),
-            announced: HashMap::new(),
-            given_up: HashSet::new(),
-            lines: Some(lines),
-        });
-        Ok((
-            Arc::new(Self {
-                clock,
-                tally,
-                state,
-                disk_error,
+        let recorder = Self {
+            clock,
+            tally,
+            state: Mutex::new(State {
+                index: 0,
+                next_id: 1,
+                open: HashMap::new(),
+                announced: HashMap::new(),
+                given_up: HashSet::new(),
+                watch,
             }),
-            Writer { thread },
-        ))
+            outbox,
+        };
+        recorder.hand_on(&recorder.locked(), Line::Header(Box::new(header)));
+        Ok((Arc::new(recorder), Writer { thread }))
     }
 
     /// Records that `request` is about to leave to `worker` (an index), gives it its id, and returns its time. `send` is called under the
@@ -145,7 +150,7 @@ impl Recorder {
         request.id = state.next_id;
         state.next_id += 1;
         let open = Open::of(request, worker);
-        state.push(time, invocation(&open, request));
+        self.push(&mut state, invocation(&open, request, time));
         state.open.insert(request.id, open);
         self.tally.invoked();
         send(request);
@@ -171,7 +176,7 @@ impl Recorder {
         let Some((open, request)) = state.announced.remove(&id) else {
             return;
         };
-        state.push(time, invocation(&open, &request));
+        self.push(&mut state, invocation(&open, &request, time));
         state.open.insert(id, open);
         self.tally.invoked();
         send(&Request {
@@ -202,7 +207,7 @@ impl Recorder {
                 Type::Fail => {
                     // It decided against sending: nothing left, so the order of the two lines is all there is to know.
                     let (open, request) = state.announced.remove(&response.id).expect("just seen");
-                    state.push(time, invocation(&open, &request));
+                    self.push(&mut state, invocation(&open, &request, time));
                     state.open.insert(response.id, open);
                     self.tally.invoked();
                 }
@@ -238,20 +243,24 @@ impl Recorder {
                 response.id
             ));
         }
-        let mut event = event_of(open, response.kind);
-        event.token = response.token.filter(|&token| Some(token) != open.token);
-        event.high_water = response.high_water;
-        event.error.clone_from(&response.error);
-        event.ttl = response.ttl_ms;
-        if open.f == "read" && response.kind == Type::Ok {
-            event.value = Some(response.value.clone().unwrap_or(serde_json::Value::Null));
-        }
+        let open = state.open.remove(&response.id).expect("it was there");
+        let read = open.f == "read" && response.kind == Type::Ok;
         self.tally.completed(
             response.kind,
             response.error.as_deref() == Some("stale-token"),
         );
-        state.push(time, event);
-        state.open.remove(&response.id);
+        self.push(
+            &mut state,
+            EventLine {
+                token: response.token.filter(|&token| Some(token) != open.token),
+                value: read
+                    .then(|| EventValue::Any(response.value.as_ref().unwrap_or(&Value::Null))),
+                high_water: response.high_water,
+                error: response.error.as_deref(),
+                ttl: response.ttl_ms,
+                ..line_of(&open, time, response.kind)
+            },
+        );
         Ok(true)
     }
 
@@ -283,43 +292,58 @@ impl Recorder {
         event.index = state.index;
         event.time = nanos(time);
         state.index += 1;
-        state.send(Line::Fault(Box::new(event)));
+        self.hand_on(&state, Line::Fault(Box::new(event)));
         time
     }
 
     /// Nothing more is recorded; the writer ends once everything so far is on disk.
     pub fn close(&self) {
-        self.locked().lines = None;
+        self.locked().watch = None;
+        locked(&self.outbox).closed = true;
     }
 
     /// Why the history can no longer be written, if so.
     #[must_use]
     pub fn disk_error(&self) -> Option<String> {
-        self.disk_error
-            .lock()
-            .expect("nobody panics with this lock")
-            .clone()
+        locked(&self.outbox).disk_error.clone()
     }
 
-    fn locked(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().expect("nobody panics with this lock")
+    fn locked(&self) -> MutexGuard<'_, State> {
+        locked(&self.state)
+    }
+
+    fn push(&self, state: &mut State, mut line: EventLine<'_>) {
+        line.index = state.index;
+        state.index += 1;
+        locked(&self.outbox).take_in(|bytes| line.append_to(bytes));
+        if let Some(watch) = &state.watch {
+            // It is gone only when the run is.
+            let _ = watch.send(Line::Event(Box::new(line.to_event())));
+        }
+    }
+
+    fn hand_on(&self, state: &State, line: Line) {
+        locked(&self.outbox).take_in(|bytes| {
+            bytes.extend_from_slice(jsonl::write(&line).as_bytes());
+            bytes.push(b'\n');
+        });
+        if let Some(watch) = &state.watch {
+            let _ = watch.send(line);
+        }
     }
 }
 
-impl State {
-    fn push(&mut self, time: Duration, mut event: Event) {
-        event.index = self.index;
-        event.time = nanos(time);
-        self.index += 1;
-        self.send(Line::Event(Box::new(event)));
-    }
-
-    fn send(&self, line: Line) {
-        // The writer is gone only after a disk error, which the run asks for; the rest of the history is lost then.
-        if let Some(lines) = &self.lines {
-            let _ = lines.send(line);
+impl Outbox {
+    fn take_in(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        // After a disk error, which the run asks for, the rest of the history is lost.
+        if !self.closed && self.disk_error.is_none() {
+            write(&mut self.bytes);
         }
     }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("nobody panics with this lock")
 }
 
 impl Writer {
@@ -330,14 +354,14 @@ impl Writer {
     }
 }
 
-fn event_of(open: &Open, kind: Type) -> Event {
-    Event {
+fn line_of(open: &Open, time: Duration, kind: Type) -> EventLine<'_> {
+    EventLine {
         index: 0,
-        time: 0,
+        time: nanos(time),
         process: open.process,
-        client: Some(open.client.clone()),
+        client: &open.client,
         kind,
-        f: open.f.clone(),
+        f: &open.f,
         lock: None,
         key: None,
         token: None,
@@ -345,24 +369,21 @@ fn event_of(open: &Open, kind: Type) -> Event {
         high_water: None,
         error: None,
         ttl: None,
-        path: open.path.clone(),
-        identity: open.identity.clone(),
-        session: None,
+        path: open.path.as_deref(),
+        identity: open.identity.as_deref(),
     }
 }
 
-fn invocation(open: &Open, request: &Request) -> Event {
-    let mut event = event_of(open, Type::Invoke);
-    event.lock.clone_from(&request.lock);
-    event.key.clone_from(&request.key);
-    event.token = request.token;
-    let value = request.value.clone().map(serde_json::Value::from);
-    event.value = match (&*request.f, &value) {
-        ("cas", Some(new)) => Some(serde_json::json!([request.expected, new])),
-        _ => value,
-    };
-    event.ttl = request.ttl_ms;
-    event
+fn invocation<'a>(open: &'a Open, request: &'a Request, time: Duration) -> EventLine<'a> {
+    let text = request.value.as_deref().map(EventValue::Text);
+    EventLine {
+        lock: request.lock.as_deref(),
+        key: request.key.as_deref(),
+        token: request.token,
+        value: open.exchange.as_ref().map(EventValue::Any).or(text),
+        ttl: request.ttl_ms,
+        ..line_of(open, time, Type::Invoke)
+    }
 }
 
 fn nanos(time: Duration) -> u64 {
@@ -370,33 +391,21 @@ fn nanos(time: Duration) -> u64 {
 }
 
 /// Writes what has gathered, in turns: woken for each line, the thread would cost more than the lines do.
-fn write_all(
-    mut file: BufWriter<File>,
-    inbox: &mpsc::Receiver<Line>,
-    watch: Option<&Lines>,
-) -> std::io::Result<()> {
+fn write_all(mut file: File, outbox: &Mutex<Outbox>) -> std::io::Result<()> {
+    let mut taken = Vec::new();
     loop {
         std::thread::sleep(FLUSH_EVERY);
-        loop {
-            match inbox.try_recv() {
-                Ok(line) => {
-                    write_line(&mut file, &line)?;
-                    if let Some(watch) = watch {
-                        // It is gone only when the run is.
-                        let _ = watch.send(line);
-                    }
-                }
-                Err(TryRecvError::Empty) => break,
-                Err(TryRecvError::Disconnected) => return file.flush(),
-            }
+        taken.clear();
+        let closed = {
+            let mut outbox = locked(outbox);
+            std::mem::swap(&mut outbox.bytes, &mut taken);
+            outbox.closed
+        };
+        file.write_all(&taken)?;
+        if closed {
+            return Ok(());
         }
-        file.flush()?;
     }
-}
-
-fn write_line(file: &mut BufWriter<File>, line: &Line) -> std::io::Result<()> {
-    file.write_all(jsonl::write(line).as_bytes())?;
-    file.write_all(b"\n")
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use super::recorder::{Recorder, Writer};
 use super::session::Order;
 use super::tally::Tally;
 use super::watch::Watch;
-use super::worker_link::{self, WorkerLink};
+use super::worker_link::{self, FromWorker, WorkerLink};
 use crate::clock::RunClock;
 use crate::error::HarnessError;
 use crate::faults::{self, Means, Nemesis};
@@ -27,11 +27,14 @@ use crate::journal::{Entry, Journal};
 use crate::proxies::{Cause, Proxies};
 use crate::run_record::RunRecord;
 use crate::targets::{
-    LocalPlan, LocalTarget, LogKeeper, Ports, Service, Wire, link_of, move_out, namespace, proc,
+    LocalPlan, LocalTarget, LogKeeper, Ports, Service, SharedNode, Wire, link_of, move_out,
+    namespace, proc,
 };
 
 /// How much longer than their own timeouts the workers' open operations may take after the load before they are given up.
 const SETTLE_SLACK: Duration = Duration::from_secs(1);
+/// How often it is asked whether a worker's process has ended.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 /// How long a worker whose pipe is closed may take until its exit status is known.
 const ENDS_WITHIN: Duration = Duration::from_millis(500);
 /// How long the final reads may take.
@@ -435,6 +438,11 @@ fn start_workers(
             .pipes();
         let (stdin, stdout) =
             pipes.ok_or_else(|| HarnessError::node(format!("w{}", worker + 1), "has no pipes"))?;
+        tokio::spawn(tell_of_its_end(
+            Arc::clone(&node),
+            worker,
+            conductor.clone(),
+        ));
         let sender = conductor.clone();
         let report = move |from| {
             // A conductor that is gone wants no more answers.
@@ -446,6 +454,26 @@ fn start_workers(
         )?);
     }
     Ok(links)
+}
+
+/// Tells the conductor of a worker whose process has ended while something else, a child of it, holds its pipes open.
+async fn tell_of_its_end(
+    node: SharedNode,
+    worker: usize,
+    conductor: mpsc::UnboundedSender<Message>,
+) {
+    let has_ended = || node.lock().is_ok_and(|mut node| node.ended().is_some());
+    while !has_ended() {
+        tokio::time::sleep(BETWEEN_LOOKS).await;
+        if conductor.is_closed() {
+            return;
+        }
+    }
+    // What it still said is read first; most ends are told by the pipe.
+    tokio::time::sleep(ENDS_WITHIN).await;
+    let why =
+        FromWorker::Ended("has ended, though something of it holds its standard output".to_owned());
+    let _ = conductor.send(Message::Worker(worker, why));
 }
 
 /// What happened to a worker: how it ended, if it has, and the last line of its log.

@@ -4,6 +4,7 @@
 
 use std::process::{ChildStdin, ChildStdout};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use fencepost_workloads::protocol::{Hello, Request, Response};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -35,6 +36,7 @@ pub enum FromWorker {
 #[derive(Clone, Debug)]
 pub struct WorkerLink {
     lines: mpsc::UnboundedSender<String>,
+    within_a_line: Arc<AtomicBool>,
 }
 
 impl WorkerLink {
@@ -64,11 +66,22 @@ impl WorkerLink {
             .send(encode(hello))
             .expect("the receiver is right here");
         tokio::spawn(write_lines(stdin, outbox));
+        let within_a_line = Arc::new(AtomicBool::new(false));
+        let begun = Arc::clone(&within_a_line);
         tokio::spawn(async move {
-            let why = read_answers(stdout, worker, &recorder, &report).await;
+            let why = read_answers(stdout, worker, &recorder, &begun, &report).await;
             report(FromWorker::Ended(why));
         });
-        Ok(Self { lines })
+        Ok(Self {
+            lines,
+            within_a_line,
+        })
+    }
+
+    /// Whether the worker has begun a line and not ended it.
+    #[must_use]
+    pub fn is_within_a_line(&self) -> bool {
+        self.within_a_line.load(Ordering::Relaxed)
     }
 
     /// Queues a request; a worker that is gone swallows it, and its end is reported by the reading side.
@@ -104,6 +117,7 @@ async fn read_answers(
     stdout: impl AsyncRead + Unpin,
     worker: usize,
     recorder: &Recorder,
+    within_a_line: &AtomicBool,
     report: &impl Fn(FromWorker),
 ) -> String {
     let mut reader = BufReader::with_capacity(1 << 16, stdout);
@@ -111,6 +125,10 @@ async fn read_answers(
     let mut blank = 0;
     loop {
         line.clear();
+        within_a_line.store(false, Ordering::Relaxed);
+        // An error comes again below.
+        let begun = reader.fill_buf().await.is_ok_and(|bytes| !bytes.is_empty());
+        within_a_line.store(begun, Ordering::Relaxed);
         match (&mut reader)
             .take(LINE_LIMIT)
             .read_until(b'\n', &mut line)

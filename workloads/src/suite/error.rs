@@ -115,7 +115,7 @@ impl SuiteError {
             .and_then(|line| text.lines().nth(line - 1))
             .map(str::trim)
             .filter(|quoted| !quoted.is_empty())
-            .map(without_url);
+            .map(without_secret);
         let message = match quoted {
             Some(quoted) => format!(
                 "`{}`: {reason}",
@@ -131,10 +131,16 @@ impl SuiteError {
     }
 }
 
-/// A line without its URL or login: people write passwords into them, and an error ends up in a log.
-fn without_url(line: &str) -> String {
+/// A line without its URL, login or password, if it has one: an error ends up in a log.
+fn without_secret(line: &str) -> String {
+    let is_secret = |key: &str| {
+        let key = key.to_ascii_lowercase();
+        ["password", "passwd", "secret", "url"]
+            .iter()
+            .any(|word| key.contains(word))
+    };
     match line.split_once('=') {
-        Some((key, value)) if value.contains("://") || value.contains('@') => {
+        Some((key, value)) if is_secret(key) || value.contains("://") || value.contains('@') => {
             format!("{}= ...", key)
         }
         _ => line.to_owned(),

@@ -101,6 +101,7 @@ impl Roster {
             defect,
             stream,
         )
+        .with_critical_section(suite.workload.critical_section)
         .with_paths(
             suite
                 .workload
