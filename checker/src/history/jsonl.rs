@@ -488,6 +488,8 @@ mod tests {
             high_water: Some(9_u64.into()),
             error: Some("why"),
             ttl: Some(10),
+            path: Some("admin"),
+            identity: Some("c3"),
         };
         let bare = EventLine {
             lock: None,
@@ -497,6 +499,8 @@ mod tests {
             high_water: None,
             error: None,
             ttl: None,
+            path: None,
+            identity: None,
             ..full
         };
         for line in [full, bare] {
