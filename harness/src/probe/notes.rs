@@ -35,8 +35,7 @@ impl Notes {
         client: &str,
         (key, token, value): (&str, u64, &str),
     ) -> Outcome<Written> {
-        let mut event = self.event(client, "write");
-        event.key = Some(key.to_owned());
+        let mut event = self.event(client, "write", key);
         event.token = Some(token.into());
         event.value = Some(value.into());
         self.note(event.clone());
@@ -65,8 +64,7 @@ impl Notes {
 
     /// Reads through `resource` and notes it.
     pub async fn read(&self, resource: &dyn Resource, client: &str, key: &str) -> Outcome<Reading> {
-        let mut event = self.event(client, "read");
-        event.key = Some(key.to_owned());
+        let event = self.event(client, "read", key);
         self.note(event.clone());
         let outcome = resource.read(key).await;
         self.note(match &outcome {
@@ -106,17 +104,18 @@ impl Notes {
         Ok(judge(&History::read(text.as_bytes())?, Model::Fencing))
     }
 
-    /// An invocation by a process of its own: nothing is known of who runs what in a probe.
-    fn event(&self, client: &str, f: &str) -> Event {
+    /// An invocation by a process of its own. Its client is a new one for each key: rounds have nothing to do with each
+    /// other, and a token that is presented in many of them is not tried again.
+    fn event(&self, client: &str, f: &str, key: &str) -> Event {
         Event {
             index: 0,
             time: 0,
             process: self.next_process.fetch_add(1, Relaxed),
-            client: Some(client.to_owned()),
+            client: Some(format!("{client}-{key}")),
             kind: Type::Invoke,
             f: f.to_owned(),
             lock: None,
-            key: None,
+            key: Some(key.to_owned()),
             token: None,
             value: None,
             high_water: None,
