@@ -843,6 +843,48 @@ mod tests {
     }
 
     #[test]
+    fn a_woken_holder_does_first_what_it_is_woken_to() {
+        let (token, woken) = (7_u64.into(), START + LEASE);
+        for (first, lane) in [
+            (First::Renew, Lane::Side),
+            (First::Release, Lane::Main),
+            (First::Acquire, Lane::Main),
+        ] {
+            let mut holder = holding(7, None);
+            holder.wake_to(first, None);
+            let other = [Lane::Main, Lane::Side].map(|lane| holder.due(lane, woken));
+            assert_eq!(
+                other.iter().filter(|due| **due == Due::Urgent).count(),
+                1,
+                "nothing else comes first"
+            );
+            let action = holder.take(lane, woken);
+            match first {
+                First::Renew => assert_eq!(action, Action::Renew { token, ttl: LEASE }),
+                First::Release => assert_eq!(action, Action::Release { token }),
+                _ => assert!(matches!(action, Action::Acquire { .. }), "{action:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_client_without_a_lock_replaces_what_it_read() {
+        let mut holder = holder(None).without_a_lock(Lockless::Cas);
+        let read = holder.take(Lane::Main, START);
+        assert_eq!(read, Action::Read { key: "k".into() });
+        let found = Response {
+            value: Some("old".into()),
+            ..Response::new(0, Type::Ok)
+        };
+        holder.completed(Lane::Main, &read, Some(&found), START);
+        let cas = holder.take(Lane::Main, START);
+        assert!(
+            matches!(&cas, Action::Cas { expected: Some(old), .. } if old == "old"),
+            "{cas:?}"
+        );
+    }
+
+    #[test]
     fn a_finished_client_only_looks() {
         let mut holder = holding(7, None);
         holder.finish();

@@ -578,6 +578,79 @@ mod tests {
     }
 
     #[test]
+    fn every_path_is_held_against_the_one_mark_unless_a_defect_leaves_it_open() {
+        for path in [Path::Cache, Path::Webhook, Path::Admin] {
+            let by = |token| Write {
+                path,
+                ..write("a", token, "beside")
+            };
+            let writes = [write("a", 5, "x"), by(6), write("a", 5, "late"), by(5)];
+            let (outcomes, ..) = in_one_batch(SOUND, &writes);
+            let refused = Outcome::Refused { high_water: 6 };
+            assert_eq!(outcomes[2..], [refused, refused], "{path:?}");
+        }
+        let open = Rules {
+            defect: Some(Defect::UnfencedCache),
+            ..SOUND
+        };
+        let late = Write {
+            path: Path::Cache,
+            ..write("a", 4, "late")
+        };
+        let writes = [write("a", 5, "x"), late, write("a", 4, "late")];
+        let (outcomes, ..) = in_one_batch(open, &writes);
+        assert_eq!(outcomes[1], Outcome::Accepted { high_water: 4 });
+        assert_eq!(outcomes[2], Outcome::Refused { high_water: 5 });
+    }
+
+    #[test]
+    fn the_keys_of_a_lock_share_its_mark_unless_each_is_held_against_its_own() {
+        let under = |key, token| Write {
+            lock: Some("l".to_owned()),
+            ..write(key, token, "x")
+        };
+        let writes = [under("a", 6), under("b", 5)];
+        let (outcomes, ..) = in_one_batch(SOUND, &writes);
+        assert_eq!(outcomes[1], Outcome::Refused { high_water: 6 });
+        let apart = Rules {
+            defect: Some(Defect::MultiKey),
+            ..SOUND
+        };
+        let (outcomes, ..) = in_one_batch(apart, &writes);
+        assert_eq!(outcomes[1], Outcome::Accepted { high_water: 5 });
+    }
+
+    #[test]
+    fn a_condition_is_asked_after_the_fence_and_an_effect_is_added_once_under_its_key() {
+        let over = |value: &str, token| Write {
+            condition: Some(Condition::Holds(value.to_owned())),
+            ..write("a", token, "new")
+        };
+        let effect = |idempotency: Option<&str>| Write {
+            path: Path::Effect,
+            idempotency: idempotency.map(str::to_owned),
+            ..write("e", 0, "sent")
+        };
+        let writes = [
+            write("a", 5, "x"),
+            over("y", 4),
+            over("y", 5),
+            over("x", 5),
+            effect(Some("1")),
+            effect(Some("1")),
+            effect(None),
+            effect(None),
+        ];
+        let (outcomes, store, _) = in_one_batch(SOUND, &writes);
+        assert_eq!(outcomes[1], Outcome::Refused { high_water: 5 });
+        assert_eq!(outcomes[2], Outcome::ConditionFailed);
+        assert_eq!(outcomes[3], Outcome::Accepted { high_water: 5 });
+        let record = store.record(&Path::Effect.record("e")).expect("readable");
+        let list = effects(record.as_ref().map(|record| record.value.as_str()));
+        assert_eq!(list.len(), 3);
+    }
+
+    #[test]
     fn a_full_queue_turns_writes_away_and_a_gone_writer_says_so() {
         let (jobs, waiting) = mpsc::channel(1);
         let queue = Queue(jobs.downgrade());
