@@ -2,13 +2,14 @@
 
 use serde_json::Value;
 
+use crate::census::Census;
 use crate::coverage;
-use crate::fencing::{self, Case, Exact, overlaps, proofs};
+use crate::fencing::{self, Case, Exact};
 use crate::finding::{Finding, Severity};
-use crate::history::{Function, History, Outcome};
-use crate::linearizability::{Limits, Verdicts};
+use crate::history::History;
+use crate::linearizability::{Answer, Impasse, Limits, SHOWN, Verdicts};
 use crate::models::Model;
-use crate::verdict::{Coverage, Judgement, Stats, Verdict};
+use crate::verdict::{Coverage, Judgement, Overlap, Stats, Verdict};
 
 const NOTHING: &str = "empty: there is nothing to judge";
 
@@ -17,6 +18,9 @@ const NOTHING: &str = "empty: there is nothing to judge";
 pub struct Options<'a> {
     /// How each object begins; `null`: as its model says. [`Model::Fencing`] has none.
     pub initial: Value,
+    /// The recording joined a running system, so nobody knows how its registers began. For [`Model::Register`] and
+    /// [`Model::CasRegister`]; see [`Model::admits`].
+    pub joined: bool,
     /// Where the search stops.
     pub limits: Limits<'a>,
 }
@@ -36,25 +40,34 @@ pub fn judge(history: &History, model: Model) -> Judgement {
 /// the object cannot begin like that.
 #[must_use]
 pub fn judge_within(history: &History, model: Model, options: &Options<'_>) -> Judgement {
-    let case = match model {
-        Model::Fencing => Case::new(history),
-        _ => Case::of_registers(history),
-    };
-    let (findings, exact, coverage) = match model {
+    match model {
         Model::Fencing => {
-            let proofs = proofs(&case);
-            let (findings, exact) = fencing::judge(&case, &proofs);
-            (findings, exact, coverage::measure(&case, &proofs.late))
+            let (case, judged) = fencing::judge(history);
+            let coverage = coverage::measure(&case, &judged.late);
+            let counted = (judged.census, judged.overlap);
+            conclude(history, judged.findings, judged.exact, coverage, counted)
         }
-        Model::FencedRegister if options.initial.is_null() => {
-            let (findings, exact) = fencing::judge_registers(&case);
+        Model::FencedRegister if options.initial.is_null() && !options.joined => {
+            let case = Case::of_registers(history);
+            let (findings, exact, census) = fencing::judge_registers(&case);
             if findings.is_empty() && !exact.not_judged.is_empty() {
                 return judge_object(&case, model, options);
             }
-            (findings, exact, Coverage::default())
+            let counted = (census, Overlap::default());
+            conclude(history, findings, exact, Coverage::default(), counted)
         }
-        _ => return judge_object(&case, model, options),
-    };
+        _ => judge_object(&Case::of_registers(history), model, options),
+    }
+}
+
+/// What findings and coverage come to.
+fn conclude(
+    history: &History,
+    findings: Vec<Finding>,
+    exact: Exact,
+    coverage: Coverage,
+    (census, overlap): (Census, Overlap),
+) -> Judgement {
     let (verdict, reason) = if history.operations.is_empty() {
         (Verdict::Unknown, Some(NOTHING.to_owned()))
     } else {
@@ -65,14 +78,60 @@ pub fn judge_within(history: &History, model: Model, options: &Options<'_>) -> J
         reason,
         findings,
         coverage,
-        stats: stats(&case, exact),
+        stats: Stats {
+            overlap,
+            ..stats(history, exact, &census)
+        },
         impasses: Vec::new(),
     }
 }
 
+/// How many steps a search takes at the most to show where an order ends.
+const STEPS_TO_SHOW: u64 = 200_000;
+
+/// Where the order of each part ends that has none, for the first 20 of them. Where the judgement says, that; a fenced
+/// register is decided without any order, and there a search looks for the longest, for so many steps at the most.
+#[must_use]
+pub fn impasses(
+    history: &History,
+    judgement: &Judgement,
+    model: Model,
+    options: &Options<'_>,
+) -> Vec<Impasse> {
+    let shown = !judgement.impasses.is_empty() || judgement.verdict != Verdict::Invalid;
+    if shown || model != Model::FencedRegister {
+        return judgement.impasses.clone();
+    }
+    let broken: Vec<&Option<String>> = judgement.findings.iter().map(|f| &f.key).collect();
+    let steps = Some(options.limits.steps.unwrap_or(u64::MAX).min(STEPS_TO_SHOW));
+    let limits = Limits {
+        steps,
+        ..options.limits
+    };
+    let decided = model.decide(history, &options.initial, false, &limits);
+    let parts = decided
+        .into_iter()
+        .flatten()
+        .flat_map(|decided| decided.parts);
+    parts
+        .filter_map(|part| match part.answer {
+            Answer::Legal => None,
+            Answer::Illegal { impasse, .. } => Some(impasse),
+            Answer::Unknown { impasse, .. } => impasse,
+        })
+        .filter(|impasse| broken.contains(&&impasse.part))
+        .take(SHOWN)
+        .collect()
+}
+
 /// Each part of an object alone: is there an order of atomic steps?
 fn judge_object(case: &Case<'_>, model: Model, options: &Options<'_>) -> Judgement {
-    let decided = model.decide(case.history, &options.initial, &options.limits);
+    let decided = model.decide(
+        case.history,
+        &options.initial,
+        options.joined,
+        &options.limits,
+    );
     let (verdicts, unfit) = match decided {
         None => (Verdicts::default(), None),
         Some(Ok(decided)) => (Verdicts::of(&decided, case.history, model.name()), None),
@@ -93,7 +152,7 @@ fn judge_object(case: &Case<'_>, model: Model, options: &Options<'_>) -> Judgeme
         reason,
         findings: verdicts.findings,
         coverage: Coverage::default(),
-        stats: stats(case, exact),
+        stats: stats(case.history, exact, &Census::of(case)),
         impasses: verdicts.impasses,
     }
 }
@@ -147,42 +206,16 @@ fn blame(first: &Finding, others: usize) -> String {
     format!("{}{place}{more}", first.finding)
 }
 
-fn stats(case: &Case<'_>, exact: Exact) -> Stats {
-    let history = case.history;
+fn stats(history: &History, exact: Exact, census: &Census) -> Stats {
     let mut stats = Stats {
         events: history.events,
         operations: history.operations.len() as u64,
         duration_ns: history.last_time.saturating_sub(history.first_time),
         keys_judged: exact.judged,
         not_judged: exact.not_judged,
-        overlap: overlaps(case),
         ..Stats::default()
     };
-    let mut seen = vec![[false; 3]; history.names.count()];
-    for operation in &history.operations {
-        match operation.outcome {
-            Outcome::Ok => stats.ok += 1,
-            Outcome::Failed => stats.failed += 1,
-            Outcome::Unknown => stats.unknown += 1,
-        }
-        stats.grants += u64::from(Case::is_grant(operation));
-        stats.writes += u64::from(matches!(
-            operation.function,
-            Function::Write | Function::Append
-        ));
-        let counts = matches!(operation.function, Function::Write | Function::Append);
-        stats.refused += u64::from(counts && case.is_refusal(operation));
-        let names = [Some(operation.client), operation.lock, operation.key];
-        for (place, name) in names.into_iter().enumerate() {
-            if let Some(name) = name {
-                seen[name.position()][place] = true;
-            }
-        }
-    }
-    let count = |place: usize| seen.iter().filter(|seen| seen[place]).count() as u64;
-    stats.clients = count(0);
-    stats.locks = count(1);
-    stats.keys = count(2);
+    census.tell(&mut stats);
     stats
 }
 

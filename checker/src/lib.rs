@@ -57,9 +57,10 @@
 //! | [`models`] | what a history can be judged as, one object a file |
 //! | [`linearizability`] | is there an order of atomic steps? The search, and the trait for models of one's own |
 //! | `judge` | start here: rules, coverage and denominators become a verdict |
-//! | `coverage` | zombie writes and faults against the plan |
+//! | `coverage`, `census` | zombie writes and faults against the plan; how many there are of what |
 //! | [`finding`], [`verdict`] | the answer, as `verdict.json` has it |
 
+mod census;
 mod coverage;
 pub mod fencing;
 pub mod finding;
@@ -73,5 +74,5 @@ pub mod online;
 mod scenario;
 pub mod verdict;
 
-pub use judge::{Options, judge, judge_within};
+pub use judge::{Options, impasses, judge, judge_within};
 pub use models::{MODELS, Model};

@@ -25,27 +25,36 @@ const VALID: &[&str] = &[
     "counter-passes-31-bits",
     "counter-that-began-at-a-clock",
     "cut-by-a-crash",
+    "dead-process-wants-nothing",
     "equal-numbers",
+    "grant-raised-the-mark-and-its-write-failed",
+    "grant-raised-the-mark-before-its-write-was-in",
     "granted-after-a-lost-release",
     "granted-after-the-lease",
     "grants-that-overlap",
     "held-by-its-own-holder",
+    "integers-beyond-64-bits",
     "late-answer",
     "late-release-does-nothing",
+    "lock-without-lease-is-held-for-long",
     "log-in-order",
     "lost-acquire-explains-a-token",
     "lost-append-lands-later",
     "lost-write-lands-later",
+    "mark-of-a-lost-acquire-beside-2-to-the-53",
     "nobody-is-named",
     "old-mark-in-a-slow-read",
     "older-write-came-first",
     "one-hold-after-the-other-without-lease",
     "one-name-restarted",
+    "own-order-at-one-time",
     "refusal-rests-on-a-write-nobody-saw",
     "refused-for-a-write-on-its-way",
     "renewal-beside-the-next-grant",
+    "revisions-that-were-waited-for",
     "same-token-of-two-locks",
     "seeded-before-the-fence",
+    "session-gives-its-lock-back",
     "session-shares-a-lost-acquire",
     "shared-mark-refuses-on-every-key",
     "write-lands-during-the-read",
@@ -264,6 +273,32 @@ const INVALID: &[(&str, Expected)] = &[
         "write-without-a-token",
         &[("unfenced-write-accepted", &[2, 3, 4, 5])],
     ),
+    (
+        "integers-beyond-64-bits-come-back",
+        &[("lost-acked-write", &[2, 3, 6, 7, 8, 9])],
+    ),
+    (
+        "stranger-frees-the-lock",
+        &[("release-of-others-lock", &[0, 1, 2, 3, 4, 5])],
+    ),
+    (
+        "mark-and-value-forgotten",
+        &[
+            ("high-water-lost", &[2, 3, 4, 5]),
+            ("lost-acked-write", &[2, 3, 4, 5]),
+        ],
+    ),
+    (
+        "value-nobody-sent-beside-a-seed",
+        &[("not-linearizable", &[6, 7])],
+    ),
+    (
+        "two-processes-of-one-name",
+        &[
+            ("duplicate-token", &[0, 1, 2, 3, 4, 5]),
+            ("double-writer-in-epoch", &[0, 1, 2, 3, 4, 5, 6, 7]),
+        ],
+    ),
 ];
 
 fn path(folder: &str, name: &str) -> PathBuf {
@@ -322,6 +357,13 @@ fn illegal_histories_have_exactly_their_findings_and_witnesses() {
 fn unsound_but_not_illegal_histories_have_exactly_their_warnings() {
     let differences = differences("warned", WARNED, Verdict::Valid);
     assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+#[test]
+fn a_resource_that_forgets_mark_and_value_at_once_has_one_root() {
+    let findings = judged("invalid", "mark-and-value-forgotten").findings;
+    let causes: Vec<Option<usize>> = findings.iter().map(|finding| finding.cause).collect();
+    assert_eq!(causes, [None, Some(0)]);
 }
 
 #[test]

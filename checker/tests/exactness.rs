@@ -142,6 +142,33 @@ fn cas_register() {
 }
 
 #[test]
+fn registers_that_were_joined() {
+    let mut rng = ChaCha8Rng::seed_from_u64(SEED);
+    let limits = Limits::default();
+    let (mut illegal, mut only_joined) = (0, 0);
+    for number in 0..histories() {
+        let (object, model) = if number % 2 == 0 {
+            (REGISTER, CasRegister::plain(&Value::Null))
+        } else {
+            (CAS_REGISTER, CasRegister::new(&Value::Null))
+        };
+        let (ops, _) = generate(&object, &mut rng);
+        // Its operations alone: it began as something, and all values are below 8.
+        let rest = &ops[ops.len().min((number % 3) as usize)..];
+        let history = recorded(&object, rest, "k");
+        let expected = (0..8).any(|begun| small::is_linearizable_from(&object, rest, &begun));
+        let decided = check(model.joined(), &history, &limits).expect("a history of this model");
+        assert_eq!(is_legal(&decided), expected, "history {number}: {rest:#?}");
+        illegal += u64::from(!expected);
+        only_joined += u64::from(expected && !is_linearizable(&object, rest));
+    }
+    assert!(
+        illegal > histories() / 50 && only_joined > histories() / 50,
+        "{illegal} are illegal, {only_joined} legal only because they joined"
+    );
+}
+
+#[test]
 fn kv_with_append() {
     agree(&NaiveKv { append: true }, &kv());
 }

@@ -140,18 +140,35 @@ fn ops_of<'a>(history: &'a History, operations: &[&'a Operation]) -> Vec<Op> {
     operations.iter().map(op).collect()
 }
 
-/// A refusal or read that shows a mark which no write of the key can have raised: here grants come in, of which the
+/// A refusal or read that shows a mark which no write of the key had surely raised: here grants come in, of which the
 /// search knows nothing.
 fn shows_a_mark_without_a_write(ops: &[Op]) -> bool {
+    let shown = |value: u32, before: usize| {
+        ops.iter().any(|read| {
+            matches!(read.kind, Kind::Read { value: seen, .. } if seen == value)
+                && read.returned <= before
+        })
+    };
     let written = |before: usize, fits: &dyn Fn(i64) -> bool| {
         ops.iter().any(|op| match op.kind {
-            Kind::Write { token, .. } => op.call < before && fits(token),
+            Kind::Write { token, value } => {
+                let done = op.answer == Answer::Ok && op.returned < before;
+                fits(token) && (done || shown(value, before))
+            }
             Kind::Read { .. } => false,
         })
     };
+    let sent = |before: usize, mark: i64| {
+        ops.iter().any(
+            |op| matches!(op.kind, Kind::Write { token, .. } if token == mark && op.call < before),
+        )
+    };
+    let raised = |before: usize, mark: i64| {
+        sent(before, mark) && written(before, &|written| written >= mark)
+    };
     ops.iter().any(|op| match (op.kind, op.answer) {
         (Kind::Write { token, .. }, Answer::Refused(Some(mark))) => {
-            mark > token && !written(op.returned, &|written| written == mark)
+            mark > token && !raised(op.returned, mark)
         }
         (Kind::Write { token, .. }, Answer::Refused(None)) => {
             !written(op.returned, &|written| written > token)
@@ -161,7 +178,7 @@ fn shows_a_mark_without_a_write(ops: &[Op]) -> bool {
                 mark: Some(mark), ..
             },
             Answer::Ok,
-        ) => mark > 0 && !written(op.returned, &|written| written == mark),
+        ) => mark > 0 && !raised(op.returned, mark),
         _ => false,
     })
 }

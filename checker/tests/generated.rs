@@ -1,7 +1,7 @@
 //! Made histories: honest ones break no rule, each defect is found, and made means made the same everywhere.
 
 use fencepost_checker::generate::{Defect, Generator, Settings};
-use fencepost_checker::history::{History, Line, jsonl};
+use fencepost_checker::history::{Function, History, Line, Type, jsonl};
 use fencepost_checker::verdict::Verdict;
 use fencepost_checker::{Model, judge};
 
@@ -131,5 +131,66 @@ fn the_same_settings_make_the_same_file_and_it_reads_as_the_history_that_is_made
         let key = |history: &History, key: Option<_>| key.map(|key| text(history, key));
         assert_eq!(key(&read, read_op.key), key(&made, made_op.key));
         assert_eq!(key(&read, read_op.lock), key(&made, made_op.lock));
+    }
+}
+
+/// Grants and writes of each key in the last tenth of a long history.
+fn late_life(settings: &Settings) -> Vec<(u32, u64, u64)> {
+    let locks = settings.locks;
+    let mut grants = vec![0_u64; locks as usize];
+    let mut writes = vec![0_u64; settings.keys as usize];
+    let mut invoked = 0;
+    for made in Generator::new(settings) {
+        invoked += u64::from(made.kind == Type::Invoke);
+        if made.kind != Type::Ok || invoked * 10 < settings.operations * 9 {
+            continue;
+        }
+        match (made.function, made.key) {
+            (Function::Acquire, _) => grants[made.lock as usize] += 1,
+            (Function::Write, Some(key)) => writes[key as usize] += 1,
+            _ => {}
+        }
+    }
+    let life = |key: u32| (key, grants[(key % locks) as usize], writes[key as usize]);
+    (0..settings.keys).map(life).collect()
+}
+
+#[test]
+fn every_lock_is_granted_and_every_key_written_however_long_it_goes_on() {
+    for seed in 1..=6 {
+        let timeouts = [0.005, 0.05, 0.3][seed as usize % 3];
+        let settings = Settings {
+            operations: 200_000,
+            seed,
+            timeouts,
+            ..Settings::default()
+        };
+        for (key, grants, writes) in late_life(&settings) {
+            assert!(
+                grants >= 20 && writes >= 200,
+                "seed {seed}, key {key}: {grants} grants and {writes} writes in the last tenth"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_generator_says_whether_it_had_occasion_for_its_defect() {
+    let settings = |zombies: f64| Settings {
+        zombies,
+        timeouts: 0.0,
+        clients: 2,
+        locks: 1,
+        keys: 1,
+        defect: Some(Defect::StaleWrite),
+        ..Settings::default()
+    };
+    for (zombies, planted) in [(0.0, None), (0.5, Some(Defect::StaleWrite))] {
+        let mut made = Generator::new(&settings(zombies));
+        assert_eq!(
+            made.by_ref().last().map(|made| made.kind != Type::Invoke),
+            Some(true)
+        );
+        assert_eq!(made.planted(), planted, "zombies {zombies}");
     }
 }

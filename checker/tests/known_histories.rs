@@ -2,6 +2,7 @@
 //! and legal histories that a careless checker flags.
 //!
 //! They lie beside the project where it is developed; where they are absent each test says so and ends.
+//! `FENCEPOST_SHARED` names the folder above them where it is another one.
 
 // The judge reads no files; its tests have to.
 #![allow(clippy::disallowed_methods)]
@@ -17,9 +18,11 @@ use fencepost_checker::{Model, judge};
 use serde_json::Value;
 
 fn folder(name: &str) -> Option<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../shared/histories")
-        .join(name);
+    let shared = std::env::var_os("FENCEPOST_SHARED").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared"),
+        PathBuf::from,
+    );
+    let folder = shared.join("histories").join(name);
     if !folder.is_dir() {
         // Past the capture of the test runner, so that everybody sees it.
         let told = format!("SKIPPED: {} is not there\n", folder.display());

@@ -155,6 +155,10 @@ pub struct CheckArguments {
     /// How each object begins, e.g. 0 or '{"x":0}'; null is what its model says. Not for the model fencing.
     #[arg(long, value_name = "JSON", default_value = "null", value_parser = json)]
     pub initial: serde_json::Value,
+    /// The recordings joined a running system, so how a register began is not known: what looks at it first tells. For
+    /// the models register and cas-register.
+    #[arg(long)]
+    pub joined: bool,
     /// Let the search of a model take at most so many steps for each key; then the answer is unknown, everywhere.
     #[arg(long, value_name = "N")]
     pub steps: Option<u64>,
@@ -164,6 +168,10 @@ pub struct CheckArguments {
     /// Let the searches of one file take at most so long, e.g. 30s.
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub within: Option<std::time::Duration>,
+    /// Write a page that shows where the order of the model ends: the last steps, the state there, and what cannot
+    /// follow. Of one file; not for the model fencing, whose findings tell their own stories.
+    #[arg(long, value_name = "PAGE")]
+    pub html: Option<PathBuf>,
     /// How they are written.
     #[arg(long, value_enum, default_value = "auto")]
     pub format: Format,

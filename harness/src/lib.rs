@@ -23,6 +23,7 @@ pub mod error;
 pub mod faults;
 pub mod guardian;
 pub mod journal;
+pub mod limits;
 pub mod machine;
 pub mod probe;
 pub mod proxies;

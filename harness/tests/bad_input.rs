@@ -68,11 +68,11 @@ fn a_suite_that_cannot_be_used_is_refused_with_its_file_and_line() {
         ),
         (
             "[worker]\ncommand = [\"no-such-program-here\"]\n",
-            "worker.command: there is no program \"no-such-program-here\"",
+            ", line 2: `command = [\"no-such-program-here\"]`: worker.command: there is no program \"no-such-program-here\"",
         ),
         (
             "[worker]\ncommand = [\"/etc/passwd\"]\n",
-            "worker.command: there is no program \"/etc/passwd\" that can be started",
+            ", line 2: `command = [\"/etc/passwd\"]`: worker.command: there is no program \"/etc/passwd\" that can be started",
         ),
     ] {
         std::fs::write(&path, text).expect("written");

@@ -190,6 +190,106 @@ fn the_register_alone_is_judged_by_its_own_model() {
     assert_eq!(status("fenced-register"), Some(0));
 }
 
+/// A read finds what nobody had written before the recording began; the read after it finds what nobody wrote at all.
+const JOINED: [&str; 3] = [
+    r#"{"index":0,"time":0,"process":1,"type":"invoke","f":"read","key":"<b>k"}
+{"index":1,"time":1,"process":1,"type":"ok","f":"read","value":7}
+"#,
+    r#"{"index":2,"time":2,"process":1,"type":"invoke","f":"write","key":"<b>k","value":8}
+{"index":3,"time":3,"process":1,"type":"ok","f":"write"}
+"#,
+    r#"{"index":4,"time":4,"process":1,"type":"invoke","f":"read","key":"<b>k"}
+{"index":5,"time":5,"process":1,"type":"ok","f":"read","value":7}
+"#,
+];
+
+#[test]
+fn a_recording_that_joined_a_running_system_is_judged_from_what_it_finds() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("joined.jsonl");
+    for (lines, flags, status) in [
+        (&JOINED[..1], &[][..], 1),
+        (&JOINED[..1], &["--joined"], 0),
+        (&JOINED[..2], &["--joined"], 0),
+        (&JOINED[..], &["--joined"], 1),
+    ] {
+        std::fs::write(&path, lines.concat()).expect("written");
+        for model in ["register", "cas-register"] {
+            let mut command = fencepost();
+            command
+                .args(["check", "--model", model])
+                .args(flags)
+                .arg(&path);
+            let (code, stdout, _) = outcome(&command.output().expect("it runs"));
+            assert_eq!(code, status, "{model} {flags:?}: {stdout}");
+        }
+    }
+}
+
+#[test]
+fn a_page_shows_where_the_order_of_a_model_ends() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("broken.jsonl");
+    std::fs::write(&path, JOINED.concat()).expect("written");
+    let page = folder.path().join("page.html");
+    let mut command = fencepost();
+    command.args(["check", "--model", "register", "--joined", "--html"]);
+    command.arg(&page).arg(&path);
+    assert_eq!(outcome(&command.output().expect("it runs")).0, 1);
+    let html = std::fs::read_to_string(&page).expect("it is written");
+    assert!(html.contains("holds 2 of 3 operations"), "{html}");
+    assert!(html.contains("&lt;b&gt;k") && !html.contains("<b>k"));
+
+    // A fenced register is decided without an order, and the page has one all the same; however long the file.
+    let mut lines = String::new();
+    for at in 0..50_000_u64 {
+        let value = if at == 49_999 {
+            "nobody's".to_owned()
+        } else {
+            format!("v{at}")
+        };
+        lines += &format!(
+            "{{\"index\":{},\"time\":{at},\"process\":1,\"type\":\"invoke\",\"f\":\"write\",\"key\":\"k\",\"token\":1,\"value\":\"v{at}\"}}\n\
+             {{\"index\":{},\"time\":{at},\"process\":1,\"type\":\"ok\",\"f\":\"write\"}}\n\
+             {{\"index\":{},\"time\":{at},\"process\":1,\"type\":\"invoke\",\"f\":\"read\",\"key\":\"k\"}}\n\
+             {{\"index\":{},\"time\":{at},\"process\":1,\"type\":\"ok\",\"f\":\"read\",\"value\":\"{value}\"}}\n",
+            4 * at,
+            4 * at + 1,
+            4 * at + 2,
+            4 * at + 3
+        );
+    }
+    std::fs::write(&path, lines).expect("written");
+    let mut command = fencepost();
+    command.args(["check", "--model", "fenced-register", "--html"]);
+    command.arg(&page).arg(&path);
+    assert_eq!(outcome(&command.output().expect("it runs")).0, 1);
+    let html = std::fs::read_to_string(&page).expect("it is written");
+    assert!(
+        html.contains("holds 99,999 of 100,000 operations"),
+        "{html}"
+    );
+    assert!(html.len() < 1 << 20, "{} bytes", html.len());
+}
+
+#[test]
+fn generate_says_when_it_had_no_occasion_for_its_defect() {
+    let generate = |zombies: &str| {
+        let mut command = fencepost();
+        command.args(["generate", "--operations", "2000", "--timeouts", "0"]);
+        command.args(["--defect", "stale-write", "--zombies", zombies]);
+        outcome(&command.output().expect("it runs"))
+    };
+    let (code, _, stderr) = generate("0");
+    assert_eq!((code, stderr.lines().count()), (70, 1), "{stderr}");
+    assert!(
+        stderr.contains("no occasion for --defect stale-write"),
+        "{stderr}"
+    );
+    let (code, _, stderr) = generate("0.5");
+    assert_eq!((code, stderr.as_str()), (0, ""));
+}
+
 #[test]
 fn list_prints_names_first_and_one_a_line() {
     for (what, names) in [
@@ -254,6 +354,22 @@ fn wrong_usage_is_one_line_and_status_64() {
         (&["run", "--defect", "nosuch"], "no defect \"nosuch\""),
         (&["list", "suite", "nosuch"], "no built-in suite \"nosuch\""),
         (&["check", "--model", "nosuch", "x"], "no model \"nosuch\""),
+        (
+            &["check", "--initial", "0", "--steps", "9", nowhere],
+            "--initial, --steps do not apply to the model fencing",
+        ),
+        (
+            &["check", "--html", "x.html", nowhere],
+            "--html does not apply to the model fencing",
+        ),
+        (
+            &["check", "--model", "mutex", "--initial", "7", nowhere],
+            "--initial 7: a mutex begins as true (held) or false",
+        ),
+        (
+            &["check", "--model", "queue", "--joined", nowhere],
+            "--joined: a queue cannot be judged from the middle",
+        ),
         (&["check", nowhere], "/proc/no-such-folder: No such file"),
         (&["--no-such-flag"], "unexpected argument '--no-such-flag'"),
         (

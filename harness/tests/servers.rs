@@ -410,6 +410,37 @@ mod external {
         })
     }
 
+    #[test]
+    fn an_address_of_theirs_that_does_not_answer_is_told_with_its_line_before_anything_is_begun() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (suite, out) = (folder.path().join("dead.toml"), folder.path().join("out"));
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let dead = listener.local_addr().expect("an address");
+        drop(listener);
+        let text = format!(
+            "[target]\nkind = \"external\"\n[lock]\nkind = \"etcd\"\nendpoints = [\"{dead}\"]\n\
+             [resource]\nkind = \"etcd\"\nendpoints = [\"{dead}\"]\n"
+        );
+        std::fs::write(&suite, text).expect("written");
+        let run = fencepost()
+            .arg("run")
+            .arg(&suite)
+            .arg("--out")
+            .arg(&out)
+            .output();
+        let (code, stdout, stderr) = outcome(&run.expect("it runs"));
+        assert_eq!(
+            (code, stdout.as_str(), stderr.lines().count()),
+            (64, "", 1),
+            "{stderr}"
+        );
+        let told = format!(
+            "dead.toml, line 5: `endpoints = [\"{dead}\"]`: lock.endpoints: {dead} does not answer"
+        );
+        assert!(stderr.contains(&told), "{stderr}");
+        assert!(!out.exists(), "nothing was begun");
+    }
+
     #[tokio::test]
     async fn a_run_on_their_servers_is_judged_strikes_none_leaves_nothing_and_tells_no_password() {
         let _turn = turn().await;

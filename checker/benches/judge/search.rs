@@ -47,17 +47,17 @@ fn tell(
     took: Duration,
     operations: usize,
     more: &str,
-    goal: &'static str,
+    goal: Option<(&'static str, bool)>,
 ) {
     let value = format!(
         "{:.3} ms, {}{more}",
         took.as_secs_f64() * 1e3,
         rate(operations as u64, took)
     );
-    row(Row {
-        figure,
-        value,
-        goal,
+    let told = Row::new(figure, value);
+    row(match goal {
+        Some((text, met)) => told.goal(text, met),
+        None => told,
     });
 }
 
@@ -99,13 +99,14 @@ fn shared_logs(row: &mut dyn FnMut(Row)) {
     if operations > 0 {
         let more = format!(", the worst {:.3} ms", worst.as_secs_f64() * 1e3);
         let figure = "etcd logs, one core".to_owned();
+        let met = all.as_millis() < 50 && worst.as_millis() < 20;
         tell(
             row,
             figure,
             all,
             operations,
             &more,
-            "50 ms, the worst 20 ms",
+            Some(("50 ms, the worst 20 ms", met)),
         );
     }
     for (path, text) in shared("porcupine-kv") {
@@ -116,7 +117,11 @@ fn shared_logs(row: &mut dyn FnMut(Row)) {
             .file_name()
             .map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         let figure = format!("kv {name}, one core");
-        tell(row, figure, took, history.operations.len(), "", "1 ms");
+        // The goal is of the smaller one.
+        let goal = name
+            .contains("c10")
+            .then_some(("1 ms", took.as_micros() < 1000));
+        tell(row, figure, took, history.operations.len(), "", goal);
     }
 }
 
@@ -287,6 +292,10 @@ fn placed(mut history: History) -> History {
     history
 }
 
+fn within(took: Duration) -> Option<(&'static str, bool)> {
+    Some(("1 s", took < Duration::from_secs(1)))
+}
+
 fn legal(decided: &Decided) -> &'static str {
     let is_legal = |part: &Part| part.answer == Answer::Legal;
     if decided.parts.iter().all(is_legal) {
@@ -303,12 +312,12 @@ fn lease_histories(row: &mut dyn FnMut(Row)) {
         let figure =
             format!("fenced register, one key, {clients} clients, {operations} operations");
         let made = history.operations.len();
-        tell(row, figure, took, made, legal(&decided), "1 s");
+        tell(row, figure, took, made, legal(&decided), within(took));
         let history = mutex_history(clients, operations);
         let (took, decided) = best(&FencedMutex::new(), &history, &ONE_CORE);
         let figure = format!("fenced mutex, one lock, {clients} clients, {operations} operations");
         let made = history.operations.len();
-        tell(row, figure, took, made, legal(&decided), "1 s");
+        tell(row, figure, took, made, legal(&decided), within(took));
     }
 }
 
@@ -336,7 +345,7 @@ fn all_cores(row: &mut dyn FnMut(Row)) {
     let (together, _) = best(&model, &history, &Limits::default());
     let times = alone.as_secs_f64() / together.as_secs_f64();
     let made = history.operations.len();
-    tell(row, "16 keys, one core".to_owned(), alone, made, "", "");
+    tell(row, "16 keys, one core".to_owned(), alone, made, "", None);
     let more = format!(", {times:.2} times as fast");
     tell(
         row,
@@ -344,6 +353,6 @@ fn all_cores(row: &mut dyn FnMut(Row)) {
         together,
         made,
         &more,
-        "",
+        None,
     );
 }

@@ -166,7 +166,7 @@ fn logs(case: &Case<'_>) -> HashMap<u32, Log> {
 }
 
 /// When each append is first shown: by its own answer, or by the first list that holds it.
-fn done(case: &Case<'_>, logs: &HashMap<u32, Log>) -> Shown {
+fn done<'a>(case: &Case<'a>, logs: &HashMap<u32, Log>) -> Shown<'a> {
     let mut shown = Shown::new(case);
     for (op, operation) in case.history.operations.iter().enumerate() {
         let (Function::Read, Outcome::Ok, Some(value), Some(returned)) = (
@@ -200,7 +200,7 @@ impl Log {
     }
 
     /// Notes that an append is surely done, if `by` is the first to show it.
-    fn finish(&mut self, append: usize, by: usize, shown: &Shown) {
+    fn finish(&mut self, append: usize, by: usize, shown: &Shown<'_>) {
         if shown.by(append) == by {
             self.done.push(append);
         }
@@ -210,7 +210,7 @@ impl Log {
     fn check(
         &mut self,
         case: &Case<'_>,
-        shown: &mut Shown,
+        shown: &mut Shown<'_>,
         read: usize,
         list: &[Option<Datum>],
         done_when_sent: usize,

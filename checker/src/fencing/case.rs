@@ -4,6 +4,7 @@
 //! what was accepted and what refused. Judges nothing.
 
 use std::borrow::Cow;
+use std::sync::OnceLock;
 
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
@@ -33,6 +34,12 @@ pub(crate) struct Spot {
 
 /// No operation, no name.
 const NONE: u32 = u32::MAX;
+
+/// What is done at locks, and refusals: few among many reads and writes, and what many rules are about.
+const FEW: Kind = Kind::ACQUIRE
+    .or(Kind::RENEW)
+    .or(Kind::RELEASE)
+    .or(Kind::REFUSAL);
 
 /// The first two writes of one value of one key, in order of invocation.
 #[derive(Clone, Copy, Debug)]
@@ -103,6 +110,8 @@ pub(crate) struct Case<'a> {
     pub history: &'a History,
     /// Every invocation and every return, by index. An unknown outcome never returns.
     pub moments: Moments,
+    /// Those of operations that are any of [`FEW`].
+    few: Moments,
     pub mark_scope: MarkScope,
     /// What each operation is.
     pub kinds: Vec<Kind>,
@@ -113,7 +122,8 @@ pub(crate) struct Case<'a> {
     pub objects: usize,
     stale_token: Option<Name>,
     primary: Option<Name>,
-    key_locks: ByName<Voice>,
+    /// Looked for when it is first asked for: not every check does.
+    key_locks: OnceLock<ByName<Voice>>,
     /// For each lock its first acquire, or rather the first that was answered.
     acquired: ByName<usize>,
     grants: HashMap<(Name, Token), Vec<usize>>,
@@ -131,6 +141,7 @@ impl<'a> Case<'a> {
         Self {
             history,
             moments: Moments::default(),
+            few: Moments::default(),
             mark_scope: header.map(|header| header.mark_scope).unwrap_or_default(),
             kinds: Vec::new(),
             spots: Vec::new(),
@@ -138,7 +149,7 @@ impl<'a> Case<'a> {
             objects: 0,
             stale_token: history.names.find("stale-token"),
             primary: history.names.find("primary"),
-            key_locks: key_locks(history),
+            key_locks: OnceLock::new(),
             acquired: ByName::default(),
             grants: HashMap::new(),
             written: Writings::default(),
@@ -155,33 +166,25 @@ impl<'a> Case<'a> {
             seen: vec![NONE; operations.len()],
             ..Self::of_registers(history)
         };
-        case.place();
         case.written.main = vec![None; history.values.count()];
-        let mut appends = false;
+        case.place();
+        case.few = case.moments.only(|op| case.kinds[op].is(FEW));
+        let appends = case.has(Kind::APPEND);
         for (op, operation) in operations.iter().enumerate() {
-            match operation.function {
-                Function::Acquire => case.note_acquire(op, operation),
-                Function::Write | Function::Append => {
-                    appends |= operation.function == Function::Append;
-                    if let Some(value) = operation.value.filter(|value| !value.is_null()) {
-                        case.written.note(index(op), operation.key, value);
-                    }
-                }
-                _ => {}
-            }
-        }
-        for (op, operation) in operations.iter().enumerate() {
-            if operation.function == Function::Read && operation.outcome == Outcome::Ok {
+            let kind = case.kinds[op];
+            if kind.is(Kind::READ) && kind.is(Kind::OK) {
                 if appends {
                     case.note_list(operation);
                 }
                 case.note_read(op, operation);
             }
         }
+        // It was asked for that alone, and is large.
+        case.written = Writings::default();
         case
     }
 
-    /// Gives every operation its spot.
+    /// Gives every operation its spot and its kind, and notes acquires and writes.
     fn place(&mut self) {
         let mut objects: HashMap<(Option<Name>, Option<Name>), u32> = HashMap::new();
         let mut scopes: HashMap<Scope, u32> = HashMap::new();
@@ -189,7 +192,16 @@ impl<'a> Case<'a> {
         let mut plain = vec![NONE; self.history.names.count() + 1];
         self.kinds.reserve_exact(self.history.operations.len());
         self.spots.reserve_exact(self.history.operations.len());
-        for operation in &self.history.operations {
+        for (op, operation) in self.history.operations.iter().enumerate() {
+            match operation.function {
+                Function::Acquire => self.note_acquire(op, operation),
+                Function::Write | Function::Append => {
+                    if let Some(value) = operation.value.filter(|value| !value.is_null()) {
+                        self.written.note(index(op), operation.key, value);
+                    }
+                }
+                _ => {}
+            }
             let path = self.path(operation);
             let mut object = NONE;
             if path.is_none() {
@@ -287,7 +299,12 @@ impl<'a> Case<'a> {
 
     /// The moments of operations that are any of these, in order.
     pub fn walk(&self, kinds: Kind) -> impl Iterator<Item = Moment> {
-        let moments = self.moments.iter();
+        let moments = if FEW.holds(kinds) {
+            &self.few
+        } else {
+            &self.moments
+        };
+        let moments = moments.iter();
         moments.filter(move |moment| self.kinds[moment.op].is(kinds))
     }
 
@@ -311,10 +328,15 @@ impl<'a> Case<'a> {
         self.history.names.shown(name)
     }
 
+    #[inline]
+    fn key_locks(&self) -> &ByName<Voice> {
+        self.key_locks.get_or_init(|| key_locks(self.history))
+    }
+
     /// The lock that an operation names, or that guards its key as far as the file tells up to there.
     pub fn lock(&self, operation: &Operation) -> Option<Name> {
         let guards = || {
-            let voice = self.key_locks.get(Some(operation.key?))?;
+            let voice = self.key_locks().get(Some(operation.key?))?;
             (operation.invoked.index < voice.until).then_some(voice.lock)
         };
         operation.lock.or_else(guards)
@@ -322,12 +344,12 @@ impl<'a> Case<'a> {
 
     /// The lock that the header, else the first operation that names one, puts before a key.
     pub fn first_lock(&self, key: Option<Name>) -> Option<Name> {
-        self.key_locks.get(Some(key?)).map(|voice| voice.lock)
+        self.key_locks().get(Some(key?)).map(|voice| voice.lock)
     }
 
     /// The operation that tells the lock of one that does not name it.
     pub fn lock_told_by(&self, operation: &Operation) -> Option<usize> {
-        let voice = self.key_locks.get(Some(operation.key?))?;
+        let voice = self.key_locks().get(Some(operation.key?))?;
         voice.by.filter(|_| operation.lock.is_none())
     }
 
@@ -379,13 +401,10 @@ impl<'a> Case<'a> {
 
     /// Answered `ok`, or unknown and its value was read.
     pub fn is_accepted(&self, op: usize) -> bool {
-        let operation = self.operation(op);
-        Self::is_fenced_write(operation)
-            && match operation.outcome {
-                Outcome::Ok => true,
-                Outcome::Unknown => self.first_read_of(op).is_some(),
-                Outcome::Failed => false,
-            }
+        let kind = self.kinds[op];
+        kind.is(Kind::FENCED)
+            && !kind.is(Kind::FAILED)
+            && (kind.is(Kind::OK) || self.first_read_of(op).is_some())
     }
 
     /// A grant: an acquire answered `ok` with a token.

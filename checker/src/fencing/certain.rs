@@ -1,8 +1,9 @@
 //! What no resource may do, whatever raises its marks and whatever else is done to a key.
 //!
-//! Promises two proofs that need neither unique values nor tokens on every write: a refusal that names a mark which is
-//! not above the refused token, and a read of a value that was only ever sent by writes that were answered with a
-//! definite no. Both stand on what precedes the answer, so nothing that comes later takes them back.
+//! Promises three proofs that need neither unique values nor tokens on every write: a refusal that names a mark which is
+//! not above the refused token; a read of a value that was only ever sent by writes that were answered with a definite
+//! no; and a read of a value that nobody had sent at all. All stand on what precedes the answer, so nothing that comes
+//! later takes them back.
 
 use hashbrown::HashMap;
 
@@ -42,7 +43,7 @@ pub(crate) fn certain_violation(case: &Case<'_>, ops: &[usize]) -> Option<Violat
             _ => {}
         }
     }
-    let read_of_failed = |&op: &usize| {
+    let read_of_nothing_written = |&op: &usize| {
         let read = case.operation(op);
         let (Function::Read, Outcome::Ok, Some(returned)) =
             (read.function, read.outcome, read.returned())
@@ -51,12 +52,19 @@ pub(crate) fn certain_violation(case: &Case<'_>, ops: &[usize]) -> Option<Violat
         };
         let value = read.value.filter(|value| !value.is_null())?;
         let before = |index: u64| index < returned.index;
-        let Sent { failed, other } = *sent.get(&value)?;
-        let failed = failed.filter(|&write| before(case.operation(write).invoked.index))?;
-        (!other.is_some_and(before) && !maker.is_some_and(before))
-            .then(|| Violation::plain(Kind::FailedWriteRead, [failed, op]))
+        let Sent { failed, other } = sent.get(&value).copied().unwrap_or_default();
+        if other.is_some_and(before) || maker.is_some_and(before) {
+            return None;
+        }
+        let failed = failed.filter(|&write| before(case.operation(write).invoked.index));
+        Some(match failed {
+            Some(write) => Violation::plain(Kind::FailedWriteRead, [write, op]),
+            // A list may be that of a log, and what stands at its head may have been there before.
+            None if case.history.values.elements(value).is_some() => return None,
+            None => Violation::plain(Kind::NeverWritten, [op]),
+        })
     };
-    ops.iter().find_map(read_of_failed)
+    ops.iter().find_map(read_of_nothing_written)
 }
 
 fn note(sent: &mut Sent, op: usize, write: &Operation) {

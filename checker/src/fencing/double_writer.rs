@@ -108,8 +108,16 @@ fn describe(
         }
     }
     witness.extend(holders.evidence(lock, one, two));
-    let ending = "That is wrong: an epoch has one writer; a fence that compares numbers cannot keep two holders of one token apart.";
-    let story = story::tell(case.history, scenes, ending);
+    let mut ending = "That is wrong: an epoch has one writer; a fence that compares numbers cannot keep two holders of one token apart.".to_owned();
+    if one.client == two.client {
+        ending += &format!(
+            "\nBoth go by the name {}: one is process {}, the other process {}; each was granted the lock for itself, and they were there at the same time.",
+            case.text(one.client),
+            one.process,
+            two.process
+        );
+    }
+    let story = story::tell(case.history, scenes, &ending);
     let key = one.key.filter(|_| one.key == two.key);
     Draft::new(DOUBLE_WRITER_IN_EPOCH, count, witness, story).on(Some(lock), key)
 }
@@ -155,6 +163,29 @@ mod tests {
         s.grant("c3", "M", 6);
         s.write("c3", "M", "m", 6, "e");
         assert_eq!(findings(&s), []);
+    }
+
+    #[test]
+    fn two_processes_of_one_client_are_told_apart_in_the_story() {
+        let mut s = Scenario::new();
+        let (first, second) = (s.acquire_call("c1", "L"), s.acquire_call("c1", "L"));
+        s.granted(first, 6);
+        s.granted(second, 6);
+        let (one, two) = (
+            s.write_call("c1", "L", "k", 6, "a"),
+            s.write_call("c1", "L", "k", 6, "b"),
+        );
+        s.ok(one);
+        s.ok(two);
+        let history = s.history();
+        let case = Case::new(&history);
+        let none = BTreeSet::new();
+        let drafts = double_writers(&case, &Holders::new(&case), &none, &none);
+        let [draft] = &drafts[..] else {
+            panic!("one finding: {drafts:?}")
+        };
+        let named = |process: u64| draft.story.contains(&format!("process {process}"));
+        assert!(named(1) && named(2), "{}", draft.story);
     }
 
     #[test]

@@ -68,23 +68,21 @@ impl Mark {
 
 /// A refusal without a reason, and what shows that the key was fresh.
 #[derive(Clone, Copy, Debug)]
-struct Refused {
+pub(crate) struct Refused {
     refusal: usize,
     shown: Option<usize>,
 }
 
 /// One finding a key. `applied` are refused writes whose values were read; `interference` are refusals that another
-/// lock's mark explains. O(n).
+/// lock's mark explains.
 pub(crate) fn fresh_refusals(
     case: &Case<'_>,
+    refusals: Vec<Refused>,
     applied: &HashSet<usize>,
     interference: &HashSet<usize>,
 ) -> Vec<Draft> {
-    if !case.has(Kind::REFUSAL) {
-        return Vec::new();
-    }
     let mut keys: BTreeMap<Place, (u64, Refused)> = BTreeMap::new();
-    for refused in refusals(case) {
+    for refused in refusals {
         if applied.contains(&refused.refusal) || interference.contains(&refused.refusal) {
             continue;
         }
@@ -98,7 +96,11 @@ pub(crate) fn fresh_refusals(
         .collect()
 }
 
-fn refusals(case: &Case<'_>) -> Vec<Refused> {
+/// Refusals for which the marks of their own scope give no reason. O(n).
+pub(crate) fn refusals(case: &Case<'_>) -> Vec<Refused> {
+    if !case.has(Kind::REFUSAL) {
+        return Vec::new();
+    }
     let mut marks = vec![Mark::default(); case.scopes];
     let mut granted = vec![Granted::default(); case.history.names.count()];
     let mut any = Granted::default();

@@ -16,7 +16,7 @@ use crate::history::{Name, Operation, Outcome};
 #[derive(Debug)]
 pub(crate) struct Holders {
     granted: HashMap<(Name, u64), usize>,
-    lives: HashMap<u64, Life>,
+    lives: Lives,
     /// When the first process of an unnamed client ended with an `info`.
     first_unnamed_end: u64,
 }
@@ -35,15 +35,47 @@ struct Life {
     last_op: usize,
 }
 
+/// The lives of processes; of those with small numbers, which are nearly all, without a search.
+#[derive(Debug, Default)]
+struct Lives {
+    near: Vec<Option<Life>>,
+    far: HashMap<u64, Life>,
+}
+
+/// Processes below this number are kept in a list.
+const NEAR: usize = 1 << 16;
+
+impl Lives {
+    #[inline]
+    fn of(&mut self, process: u64, new: impl FnOnce() -> Life) -> &mut Life {
+        match usize::try_from(process) {
+            Ok(place) if place < NEAR => {
+                if place >= self.near.len() {
+                    self.near.resize(place + 1, None);
+                }
+                self.near[place].get_or_insert_with(new)
+            }
+            _ => self.far.entry(process).or_insert_with(new),
+        }
+    }
+
+    fn get(&self, process: u64) -> Option<&Life> {
+        match usize::try_from(process) {
+            Ok(place) if place < NEAR => self.near.get(place)?.as_ref(),
+            _ => self.far.get(&process),
+        }
+    }
+}
+
 impl Holders {
     pub fn new(case: &Case<'_>) -> Self {
         let mut granted = HashMap::new();
-        let mut lives: HashMap<u64, Life> = HashMap::new();
+        let mut lives = Lives::default();
         let mut first_unnamed_end = u64::MAX;
         for (op, operation) in case.history.operations.iter().enumerate() {
             let first = operation.invoked.index;
             let last = operation.completed.map_or(first, |at| at.index);
-            let life = lives.entry(operation.process).or_insert_with(|| Life {
+            let life = lives.of(operation.process, || Life {
                 first,
                 last,
                 unnamed: operation.is_unnamed(&case.history.names),
@@ -75,13 +107,13 @@ impl Holders {
     /// The process may be that of a client, not named, which went on after the `info` of an earlier process.
     pub fn may_go_on(&self, process: u64) -> bool {
         self.lives
-            .get(&process)
+            .get(process)
             .is_some_and(|life| life.unnamed && self.first_unnamed_end < life.first)
     }
 
     /// One of the processes, of clients that are not named, may be the other's after its `info`.
     fn may_be_one(&self, a: u64, b: u64) -> bool {
-        let (Some(a), Some(b)) = (self.lives.get(&a), self.lives.get(&b)) else {
+        let (Some(a), Some(b)) = (self.lives.get(a), self.lives.get(b)) else {
             return false;
         };
         let goes_on = |from: &Life, to: &Life| from.ended.is_some_and(|ended| ended < to.first);
@@ -112,7 +144,7 @@ impl Holders {
             .into_iter()
             .filter_map(|process| self.granted.get(&(lock, process)).copied())
             .collect();
-        if let (Some(a), Some(b)) = (self.lives.get(&a.process), self.lives.get(&b.process)) {
+        if let (Some(a), Some(b)) = (self.lives.get(a.process), self.lives.get(b.process)) {
             let (early, late) = if a.first < b.first { (a, b) } else { (b, a) };
             shown.extend([early.last_op, late.first_op]);
         }
@@ -120,7 +152,7 @@ impl Holders {
     }
 
     fn overlap(&self, a: u64, b: u64) -> bool {
-        let (Some(a), Some(b)) = (self.lives.get(&a), self.lives.get(&b)) else {
+        let (Some(a), Some(b)) = (self.lives.get(a), self.lives.get(b)) else {
             return false;
         };
         a.first <= b.last && b.first <= a.last

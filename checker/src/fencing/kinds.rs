@@ -35,6 +35,8 @@ impl Kind {
     pub const FAILED: Self = Self(1 << 10);
     /// It may leave its object with a value that the file does not spell out.
     pub const UNSPELT: Self = Self(1 << 11);
+    /// A write that presents a token.
+    pub const FENCED: Self = Self(1 << 12);
 
     /// What an operation is; whether it is a refusal only its case knows.
     pub fn of(operation: &Operation, is_refusal: bool) -> Self {
@@ -53,6 +55,9 @@ impl Kind {
             Outcome::Failed => kind = kind.or(Self::FAILED),
             Outcome::Unknown => {}
         }
+        if kind.is(Self::WRITE) && operation.token.is_some() {
+            kind = kind.or(Self::FENCED);
+        }
         if is_refusal {
             kind = kind.or(Self::REFUSAL);
         }
@@ -65,6 +70,12 @@ impl Kind {
     /// What bears a mark of either.
     pub const fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)
+    }
+
+    /// All of these marks are among its own.
+    #[inline]
+    pub const fn holds(self, all: Self) -> bool {
+        self.0 & all.0 == all.0
     }
 
     /// It bears one of these marks.

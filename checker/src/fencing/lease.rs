@@ -104,7 +104,7 @@ pub(crate) fn given_away(case: &Case<'_>, holders: &Holders) -> Vec<GivenAway> {
             Function::Release if !moment.returns => {
                 lock.show(case, op, &mut found);
                 if operation.outcome != Outcome::Failed {
-                    lock.release(case, operation);
+                    lock.release(case, holders, operation);
                 }
                 if answered {
                     if lock.releases.len() == RELEASES {
@@ -154,17 +154,26 @@ fn locks(case: &Case<'_>) -> Vec<Lock> {
 }
 
 impl Lock {
-    fn release(&mut self, case: &Case<'_>, release: &Operation) {
+    fn release(&mut self, case: &Case<'_>, holders: &Holders, release: &Operation) {
         let over = release.returned().map_or(u64::MAX, |at| at.index);
-        let last = match release.token {
-            Some(token) => self.released.entry(token).or_insert(over),
-            None => self.released_by.entry(release.client).or_insert(over),
+        let Some(token) = release.token else {
+            // It names no token, so it gives back whatever its holder has.
+            let own = |hold: &Hold| {
+                let owed = case.operation(hold.grant);
+                owed.client == release.client || are_one_owner(case, holders, owed, release)
+            };
+            let clients = self.holds.iter().filter(|hold| own(hold));
+            let clients = clients.map(|hold| case.operation(hold.grant).client);
+            for client in clients.chain([release.client]) {
+                let last = self.released_by.entry(client).or_insert(over);
+                *last = over.max(*last);
+            }
+            self.holds.retain(|hold| !own(hold));
+            return;
         };
+        let last = self.released.entry(token).or_insert(over);
         *last = over.max(*last);
-        self.holds.retain(|hold| match release.token {
-            Some(token) => hold.token != token,
-            None => case.operation(hold.grant).client != release.client,
-        });
+        self.holds.retain(|hold| hold.token != token);
     }
 
     fn renew(&mut self, case: &Case<'_>, op: usize) {
@@ -302,9 +311,15 @@ impl Lock {
         likely: &mut Vec<(usize, GivenAway, u64)>,
     ) {
         let operation = case.operation(op);
-        let Some(token) = operation.token else { return };
-        let key = (operation.client, token);
-        let Some(given) = self.passed.get(&key).filter(|given| !given.proven).copied() else {
+        // Who names no token speaks of whatever it holds.
+        let spoken_of = |&(client, token): &(Name, Token)| {
+            client == operation.client && operation.token.is_none_or(|named| named == token)
+        };
+        let passed = self.passed.iter().filter(|(key, _)| spoken_of(key));
+        let Some((&key, &given)) = passed
+            .max_by_key(|(key, _)| key.1)
+            .filter(|(_, given)| !given.proven)
+        else {
             return;
         };
         if !case.operation(given.given).precedes(operation) {

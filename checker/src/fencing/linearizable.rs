@@ -23,12 +23,14 @@ use serde_json::Value;
 use super::by_name::ByName;
 use super::case::Case;
 use super::certain::certain_violation;
+use super::doubt::first_doubt;
 use super::raises::Raised;
 use super::register::{Gathering, Kind, Marks, Outside, Register, Violation, outside};
 use super::story::{self, MOST, Scene};
 use super::value_places::{AllPlaces, Span};
 use super::writers::Writers;
 use super::{Draft, NOT_LINEARIZABLE, witness};
+use crate::census::Census;
 use crate::history::{Datum, Function, MarkScope, Name, Operation, Outcome};
 
 /// How many keys that were not judged are named one by one.
@@ -46,19 +48,29 @@ pub(crate) struct Exact {
 /// For the fencing rules. `explained` are the keys that another finding is about.
 pub(crate) fn broken_keys(
     case: &Case<'_>,
+    gathered: Gathered,
     raised: &HashMap<Option<Name>, Raised>,
     explained: &HashSet<Option<Name>>,
 ) -> (Vec<Draft>, Exact) {
     let signs = Signs {
         raised: raised.clone(),
         shared: shared_from(case),
+        grants_count: true,
     };
-    judge(case, explained, &signs)
+    judge(case, gathered, explained, &signs)
 }
 
 /// For the register model alone: no grants, and a mark a key.
-pub(crate) fn broken_registers(case: &Case<'_>) -> (Vec<Draft>, Exact) {
-    judge(case, &HashSet::new(), &Signs::default())
+pub(crate) fn broken_registers(case: &Case<'_>, gathered: Gathered) -> (Vec<Draft>, Exact) {
+    judge(case, gathered, &HashSet::new(), &Signs::default())
+}
+
+/// Every key with its operations; decided where it is nothing but a fenced register.
+#[derive(Debug)]
+pub(crate) struct Gathered {
+    keys: Vec<(Option<Name>, Keyed)>,
+    /// What there is in the history, counted on the way.
+    pub census: Census,
 }
 
 /// The operations of one key.
@@ -71,18 +83,24 @@ struct Keyed {
     outside: Option<Limit>,
     /// What is known of it as a fenced register, as long as it is nothing but one.
     gathering: Option<Gathering>,
+    /// It is nothing but a fenced register, and an order of atomic steps explains it.
+    sound: bool,
 }
 
 /// Operations by key. Those without a key are about one nameless object.
 ///
 /// In the same pass, in the order of the file, each key is gathered as a fenced register, for as long as nothing limits
-/// that: what one value or key has to do with another is then close together in memory.
-fn keys(case: &Case<'_>, signs: &Signs, places: &mut AllPlaces) -> Vec<(Option<Name>, Keyed)> {
+/// that: what one value or key has to do with another is then close together in memory. It asks for nothing but the
+/// operations, so it may be done beside everything else.
+pub(crate) fn gather(case: &Case<'_>) -> Gathered {
     let register = plain_register(case);
+    let mut places = AllPlaces::new(case.history.values.count());
+    let mut census = Census::new(case.history.names.count());
     let mut keys: ByName<Keyed> = ByName::default();
     let mut last_keys: Vec<Option<Option<Name>>> = vec![None; case.history.values.count()];
     let mut other_keys: HashSet<(Option<Name>, Datum)> = HashSet::new();
     for (op, operation) in case.history.operations.iter().enumerate() {
+        census.note(operation, case.is_refusal(operation));
         let on_object = match operation.function {
             Function::Acquire | Function::Renew | Function::Release => false,
             Function::Write | Function::Append | Function::Read | Function::Cas => true,
@@ -93,7 +111,7 @@ fn keys(case: &Case<'_>, signs: &Signs, places: &mut AllPlaces) -> Vec<(Option<N
         }
         let key = operation.key;
         let keyed = keys.of(key, || Keyed {
-            gathering: (signs.limit(key).is_none()).then(Gathering::new),
+            gathering: Some(Gathering::new()),
             ..Keyed::default()
         });
         keyed.ops.push(op);
@@ -127,7 +145,14 @@ fn keys(case: &Case<'_>, signs: &Signs, places: &mut AllPlaces) -> Vec<(Option<N
             register.gather(gathering, op, &mut places.of_key(key));
         }
     }
-    keys.into_sorted()
+    let mut keys = keys.into_sorted();
+    for (key, keyed) in &mut keys {
+        if let Some(gathering) = keyed.gathering.take() {
+            let decided = register.decide(gathering, &mut places.of_key(*key));
+            keyed.sound = decided.is_ok();
+        }
+    }
+    Gathered { keys, census }
 }
 
 /// What decides a key of which only its own writes raise the mark.
@@ -172,6 +197,8 @@ struct Signs {
     raised: HashMap<Option<Name>, Raised>,
     /// With a mark kept by the lock: the index of the first write that moves it for another key.
     shared: HashMap<Option<Name>, u64>,
+    /// A grant may have raised a mark; not so under the register model alone.
+    grants_count: bool,
 }
 
 impl Signs {
@@ -195,50 +222,82 @@ impl Signs {
     }
 }
 
-fn judge(case: &Case<'_>, explained: &HashSet<Option<Name>>, signs: &Signs) -> (Vec<Draft>, Exact) {
+fn judge(
+    case: &Case<'_>,
+    gathered: Gathered,
+    explained: &HashSet<Option<Name>>,
+    signs: &Signs,
+) -> (Vec<Draft>, Exact) {
     let mut drafts = Vec::new();
     let mut limits = Vec::new();
     let mut judged = 0;
-    let mut places = AllPlaces::new(case.history.values.count());
-    let register = plain_register(case);
-    let keys = keys(case, signs, &mut places);
-    for (key, keyed) in keys {
+    for (key, keyed) in gathered.keys {
         let Keyed {
             ops,
             span,
             outside,
-            gathering,
+            sound,
+            ..
         } = keyed;
-        let sign = signs.limit(key);
+        let mut sign = signs.limit(key);
+        // A no is asked for again below, with its reasons.
+        let holds = sound && sign.is_none();
+        if !holds {
+            let keyed = KeyedOps { key, ops, span };
+            let mut violation = keyed.violation(case, signs, outside, sign);
+            // Where grants count, what the register forbids may be what a grant has done.
+            if let (Some(_), true) = (&violation, signs.grants_count)
+                && let Some(index) = first_doubt(case, &keyed.ops)
+                && sign.is_none_or(|sign| index < sign.index)
+            {
+                let why = Why::Raised;
+                let doubt = Some(Limit { index, why });
+                violation = keyed.violation(case, signs, outside, doubt);
+                if violation.is_none() {
+                    sign = doubt;
+                }
+            }
+            let violation = violation.filter(|_| !explained.contains(&key));
+            drafts.extend(violation.map(|violation| describe(case, key, violation)));
+        }
         match outside.into_iter().chain(sign).min() {
             Some(limit) => limits.push((key, limit)),
             None => judged += 1,
         }
-        if explained.contains(&key) {
-            continue;
-        }
-        if let Some(gathering) = gathering {
-            // A no is asked for again below, with its reasons.
-            if register.decide(gathering, &mut places.of_key(key)).is_ok() {
-                continue;
-            }
-        }
-        let of_register = outside.map_or(u64::MAX, |limit| limit.index);
-        let of_model = sign.map_or(u64::MAX, |limit| limit.index).min(of_register);
-        let violation = check_before(case, &ops, span, of_model, Marks::ByWrites)
-            .or_else(|| {
-                let after_sign = (of_model < of_register).then_some(Marks::ByOthersToo)?;
-                check_before(case, &ops, span, of_register, after_sign)
-                    .or_else(|| signs.unfounded(case, key, of_register))
-            })
-            .or_else(|| {
-                // Where the exact check went to the end it has asked this too.
-                (of_model < u64::MAX).then(|| certain_violation(case, &ops))?
-            });
-        drafts.extend(violation.map(|violation| describe(case, key, violation)));
     }
     let not_judged = say_not_judged(case, &limits);
     (drafts, Exact { judged, not_judged })
+}
+
+/// A key's operations, and how far apart their values lie.
+struct KeyedOps {
+    key: Option<Name>,
+    ops: Vec<usize>,
+    span: Span,
+}
+
+impl KeyedOps {
+    /// The first of the three checks that says no. `sign`: from where on others may have raised the mark.
+    fn violation(
+        &self,
+        case: &Case<'_>,
+        signs: &Signs,
+        outside: Option<Limit>,
+        sign: Option<Limit>,
+    ) -> Option<Violation> {
+        let of_register = outside.map_or(u64::MAX, |limit| limit.index);
+        let of_model = sign.map_or(u64::MAX, |limit| limit.index).min(of_register);
+        check_before(case, &self.ops, self.span, of_model, Marks::ByWrites)
+            .or_else(|| {
+                let after_sign = (of_model < of_register).then_some(Marks::ByOthersToo)?;
+                check_before(case, &self.ops, self.span, of_register, after_sign)
+                    .or_else(|| signs.unfounded(case, self.key, of_register))
+            })
+            .or_else(|| {
+                // Where the exact check went to the end it has asked this too.
+                (of_model < u64::MAX).then(|| certain_violation(case, &self.ops))?
+            })
+    }
 }
 
 /// What the events before `until` prove about one key, shrunk to a small witness.
@@ -411,7 +470,7 @@ mod tests {
         let history = scenario.history();
         let case = Case::new(&history);
         let raised = super::super::raises::raises(&case).keys;
-        let (drafts, exact) = broken_keys(&case, &raised, &HashSet::new());
+        let (drafts, exact) = broken_keys(&case, gather(&case), &raised, &HashSet::new());
         (
             drafts
                 .into_iter()
@@ -481,11 +540,11 @@ mod tests {
     }
 
     #[test]
-    fn keys_outside_the_class_are_named_and_never_flagged() {
+    fn keys_outside_the_class_are_named_and_not_flagged() {
         let mut s = Scenario::new();
         s.write("c1", "L", "twice", 5, "a");
         s.write("c1", "L", "twice", 6, "a");
-        s.read("c3", "twice", Some("zzz"), None);
+        s.read("c3", "twice", Some("a"), None);
         let bare = s.call("c1", "write", Some("L"), |event| {
             event.key = Some("bare".to_owned())
         });
@@ -499,6 +558,39 @@ mod tests {
                 "key bare is judged exactly only before event 6, where a write without a token was sent",
             ]
         );
+    }
+
+    #[test]
+    fn a_granted_mark_is_no_lie_while_a_write_of_it_is_on_its_way_or_was_answered_no() {
+        // The grant had raised the mark, and the value of the lower token was still there.
+        let mut s = Scenario::new();
+        s.write("c1", "L", "k", 5, "a");
+        s.grant("c2", "L", 6);
+        let on_its_way = s.write_call("c2", "L", "k", 6, "b");
+        s.refused("c1", "L", "k", 5, "c", Some(6));
+        s.read("c3", "k", Some("a"), Some(6));
+        s.ok(on_its_way);
+        s.read("c3", "k", Some("b"), Some(6));
+        let (found, exact) = findings(&s);
+        assert_eq!((found, exact.not_judged.len()), (Found::new(), 1));
+        let mut s = Scenario::new();
+        s.write("c1", "L", "k", 5, "a");
+        s.grant("c2", "L", 6);
+        let no = s.write_call("c2", "L", "k", 6, "b");
+        s.end(no, crate::history::Type::Fail, |event| {
+            event.error = Some("disk full".to_owned());
+        });
+        s.refused("c1", "L", "k", 5, "c", Some(6));
+        s.refused("c1", "L", "k", 5, "d", None);
+        s.read("c3", "k", Some("a"), None);
+        assert_eq!(findings(&s).0, Found::new());
+        // Without the grant nothing but the write can have raised it.
+        let mut s = Scenario::new();
+        s.write("c1", "L", "k", 5, "a");
+        let on_its_way = s.write_call("c2", "L", "k", 6, "b");
+        s.read("c3", "k", Some("a"), Some(6));
+        s.ok(on_its_way);
+        assert_eq!(findings(&s).0.len(), 1);
     }
 
     #[test]
@@ -603,6 +695,36 @@ mod tests {
         let lost = s.write_call("c2", "L", "k", 5, "b");
         s.info(lost);
         s.read("c2", "k", Some("b"), None);
+        assert_eq!(findings(&s).0, Found::new());
+    }
+
+    #[test]
+    fn a_value_that_nobody_sent_is_a_finding_whatever_else_was_written() {
+        let seeded = || {
+            let mut s = Scenario::new();
+            let bare = s.call("admin", "write", Some("L"), |event| {
+                event.key = Some("k".to_owned());
+                event.value = Some("seed".into());
+            });
+            s.ok(bare);
+            s.write("c1", "L", "k", 5, "a");
+            s.write("c1", "L", "k", 5, "a");
+            s
+        };
+        let mut s = seeded();
+        let stray = s.read("c2", "k", Some("zzz"), None);
+        assert_eq!(findings(&s).0, [stray.to_vec()]);
+        let mut s = seeded();
+        s.read("c2", "k", Some("seed"), None);
+        s.read("c2", "k", Some("a"), None);
+        s.read("c2", "k", None, None);
+        assert_eq!(findings(&s).0, Found::new());
+        // An append or a compare-and-set may leave a value that the file does not spell out.
+        let cas = s.call("c1", "cas", Some("L"), |event| {
+            event.key = Some("k".to_owned());
+        });
+        s.info(cas);
+        s.read("c2", "k", Some("zzz"), None);
         assert_eq!(findings(&s).0, Found::new());
     }
 

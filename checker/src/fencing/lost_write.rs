@@ -13,19 +13,18 @@
 //! Silent from the first operation on an object that may set it to a value which the file does not spell out (append,
 //! compare-and-set, a write without a value), and for values written twice.
 //!
-//! State, for each key and path: of the writes that are surely done the one that was sent last; the same for each open
+//! State (`reads.rs`), for each key and path: of the writes that are surely done the one that was sent last; the same for each open
 //! read as it was when the read was sent; when each value was first shown.
 
 use std::collections::BTreeMap;
 
 use super::case::Case;
 use super::kinds::Kind;
+use super::reads::Reads;
 use super::shown::Shown;
 use super::story;
-use super::{Draft, LOST_ACKED_WRITE, Place};
+use super::{Draft, HIGH_WATER_LOST, LOST_ACKED_WRITE, Place};
 use crate::history::{Datum, Function, Operation, Outcome};
-
-const NONE: u32 = u32::MAX;
 
 /// A read, the write that it misses, and the older one that it saw instead.
 #[derive(Clone, Copy, Debug)]
@@ -35,9 +34,9 @@ pub(crate) struct Missing {
     pub older: Option<usize>,
 }
 
-/// One finding a key. O(n).
-pub(crate) fn lost_writes(case: &Case<'_>, shown: &Shown) -> Vec<Draft> {
-    describe_all(case, shown, &missing(case, shown))
+/// One finding a key.
+pub(crate) fn lost_writes(case: &Case<'_>, reads: &Reads<'_>) -> Vec<Draft> {
+    describe_all(case, &reads.shown, &reads.missing)
 }
 
 /// Whether an operation may leave an object with a value that the file does not spell out.
@@ -51,64 +50,58 @@ pub(crate) fn makes_unknown(operation: &Operation) -> bool {
         }
 }
 
-fn missing(case: &Case<'_>, shown: &Shown) -> Vec<Missing> {
-    // Operations are in the order of their invocations, so of two writes the one with the greater place was sent last.
-    let mut last_done = vec![NONE; case.objects];
-    let mut when_sent = vec![NONE; case.history.operations.len()];
-    let mut unknown = vec![false; case.objects];
-    let mut found = Vec::new();
-    let note = |last_done: &mut Vec<u32>, write: usize, by: usize| {
-        if shown.by(write) == by {
-            let place = case.spots[write].object as usize;
-            let write = u32::try_from(write).unwrap_or(NONE);
-            if last_done[place] == NONE || last_done[place] < write {
-                last_done[place] = write;
-            }
-        }
+/// A resource that forgot its mark and a value at once forgot them for one reason: the lost mark is the root. Both
+/// proofs say between which events it forgot, and if the two times have a moment in common, that was it.
+pub(crate) fn forgotten_with_the_mark(case: &Case<'_>, lost: &mut [Draft], marks: &[Draft]) {
+    let of_mark = |draft: &Draft| {
+        let events = super::events(case, &draft.witness);
+        Some((*events.first()?, *events.last()?))
     };
-    for moment in &case.moments {
-        let op = moment.op;
-        let kind = case.kinds[op];
-        let object = case.spots[op].object as usize;
-        match moment.returns {
-            false if kind.is(Kind::READ) => when_sent[op] = last_done[object],
-            true if kind.is(Kind::READ) && kind.is(Kind::OK) => {
-                let seen = case.write_seen_by(op);
-                if let Some(write) = seen {
-                    note(&mut last_done, write, op);
-                }
-                if when_sent[op] == NONE || unknown[object] {
-                    continue;
-                }
-                let lost = when_sent[op] as usize;
-                // Nearly every read finds what was done last.
-                if seen == Some(lost) {
-                    continue;
-                }
-                let older = match (case.operation(op).value, seen) {
-                    (Some(Datum::NULL), _) => None,
-                    (_, Some(write)) if is_older(case, shown, write, lost, object) => Some(write),
-                    _ => continue,
-                };
-                let read = op;
-                found.push(Missing { read, lost, older });
-            }
-            true if kind.is(Kind::PLAIN) => note(&mut last_done, op, op),
-            false if kind.is(Kind::UNSPELT) => unknown[object] = true,
-            _ => {}
+    // Of the writes in the proof the lost one was sent last.
+    let of_value = |draft: &Draft| {
+        let writes = (draft.witness.iter()).filter(|&&op| case.kinds[op].is(Kind::WRITE));
+        let sent = writes.map(|&op| case.operation(op).invoked.index).max();
+        Some((sent?, *super::events(case, &draft.witness).last()?))
+    };
+    for draft in lost {
+        let at_once = |mark: &Draft| {
+            (mark.lock, mark.key) == (draft.lock, draft.key)
+                && of_mark(mark)
+                    .zip(of_value(draft))
+                    .is_some_and(|(mark, value)| mark.0 < value.1 && value.0 < mark.1)
+        };
+        if marks.iter().any(at_once) {
+            draft.causes.push(HIGH_WATER_LOST.name);
         }
     }
-    found
+}
+
+/// What a read on this object, sent when `lost` was surely done, shows by returning something else: nothing, or what it
+/// saw.
+pub(crate) fn misses(
+    case: &Case<'_>,
+    shown: &Shown<'_>,
+    read: usize,
+    seen: Option<usize>,
+    lost: usize,
+    object: usize,
+) -> Option<Missing> {
+    let older = match (case.operation(read).value, seen) {
+        (Some(Datum::NULL), _) => None,
+        (_, Some(write)) if is_older(case, shown, write, lost, object) => Some(write),
+        _ => return None,
+    };
+    Some(Missing { read, lost, older })
 }
 
 /// The value of `write` was there, on this object, before `lost` was sent.
-fn is_older(case: &Case<'_>, shown: &Shown, write: usize, lost: usize, object: usize) -> bool {
+fn is_older(case: &Case<'_>, shown: &Shown<'_>, write: usize, lost: usize, object: usize) -> bool {
     case.operation(write).function == Function::Write
         && case.spots[write].object as usize == object
         && shown.at(write) < case.operation(lost).invoked.index
 }
 
-fn describe_all(case: &Case<'_>, shown: &Shown, missing: &[Missing]) -> Vec<Draft> {
+fn describe_all(case: &Case<'_>, shown: &Shown<'_>, missing: &[Missing]) -> Vec<Draft> {
     let mut keys: BTreeMap<Place, (u64, Missing)> = BTreeMap::new();
     for &missing in missing {
         let lost = case.operation(missing.lost);
@@ -122,7 +115,7 @@ fn describe_all(case: &Case<'_>, shown: &Shown, missing: &[Missing]) -> Vec<Draf
 }
 
 /// The proof that a write is missing, told.
-pub(crate) fn describe(case: &Case<'_>, shown: &Shown, count: u64, missing: Missing) -> Draft {
+pub(crate) fn describe(case: &Case<'_>, shown: &Shown<'_>, count: u64, missing: Missing) -> Draft {
     let Missing { read, lost, older } = missing;
     let mut witness = vec![lost, read];
     // The first answer that shows the write may be a read's, where its own came later or never.

@@ -9,6 +9,7 @@
 //! | `moments.rs`, `kinds.rs` | invocations and returns in order; which of them concern a rule |
 //! | `by_name.rs`, `value_places.rs` | what is kept for each name, and for each value of a key |
 //! | `proof.rs` | proofs of a high water, and what one pass over them shows |
+//! | `reads.rs` | what reads show of writes, in one walk |
 //! | `shown.rs` | when the file first shows that a write has taken effect |
 //! | `identity.rs` | when two operations are certainly of two holders |
 //! | `resource.rs` | `stale-write-accepted` |
@@ -27,6 +28,7 @@
 //! | `register.rs` | the exact decision of one key's fenced register |
 //! | `epochs.rs` | what must hold among its clusters and refusals |
 //! | `raises.rs` | where a key shows that other things than its writes raise its mark |
+//! | `doubt.rs` | where a grant may have raised a mark that a write explains as well |
 //! | `certain.rs` | what no resource may tell, whatever kind of key it is |
 //! | `witness.rs` | a violation of it, shrunk to the few operations that conflict |
 //! | `writers.rs` | who wrote first, when every key asks for another |
@@ -38,6 +40,7 @@ mod by_name;
 mod case;
 mod certain;
 mod double_writer;
+mod doubt;
 mod epochs;
 mod failed_write;
 mod fenced_out;
@@ -61,6 +64,7 @@ mod partial;
 mod phantom;
 mod proof;
 mod raises;
+mod reads;
 mod register;
 mod release_of_others;
 mod resource;
@@ -82,15 +86,20 @@ use std::thread;
 pub(crate) use case::Case;
 pub(crate) use epochs::entangled;
 pub(crate) use linearizable::{Exact, Why};
-pub(crate) use overlap::overlaps;
+pub(crate) use proof::LateWrite;
 #[cfg(test)]
 pub(crate) use proof::late_writes;
-pub(crate) use proof::{LateWrite, Proofs, proofs};
 pub(crate) use register::Outside;
+pub(crate) use timestamp::Clock;
 pub(crate) use writers::Writers;
 
+use hashbrown::HashSet;
+
+use crate::census::Census;
 use crate::finding::{Finding, Severity};
-use crate::history::{Name, Operation};
+use crate::history::{History, Name, Operation};
+use crate::verdict::Overlap;
+use proof::{Proofs, proofs};
 
 /// What is known of a rule before any history is seen.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -310,39 +319,124 @@ impl Draft {
 /// From so many operations on a second thread is of use.
 const WORTH_A_THREAD: usize = 20_000;
 
-/// Applies every rule. The outcome of the exact check is handed back for statistics.
-pub(crate) fn judge(case: &Case<'_>, proofs: &Proofs) -> (Vec<Finding>, Exact) {
-    let raised = raises::raises(case);
-    let mut drafts = at_the_resource(case, proofs, &raised);
+/// From so many operations on memory counts for more than a thread: what the exact check takes on its way is given back
+/// before the other rules begin.
+const ROOMY: usize = 4_000_000;
+
+/// What the rules say of a history.
+#[derive(Debug)]
+pub(crate) struct Judged {
+    pub findings: Vec<Finding>,
+    /// How far the exact check reached.
+    pub exact: Exact,
+    /// Writes that came after a proof of a higher token.
+    pub late: Vec<LateWrite>,
+    pub overlap: Overlap,
+    pub census: Census,
+}
+
+/// Does both, at once where a second thread is of use.
+fn both<A: Send, B>(
+    history: &History,
+    one: impl FnOnce() -> A + Send,
+    other: impl FnOnce() -> B,
+) -> (A, B) {
+    if history.operations.len() < WORTH_A_THREAD {
+        return (one(), other());
+    }
+    thread::scope(|scope| {
+        let one = scope.spawn(one);
+        let other = other();
+        (
+            one.join().unwrap_or_else(|panic| resume_unwind(panic)),
+            other,
+        )
+    })
+}
+
+/// Applies every rule. What does not need another's outcome is done beside it.
+pub(crate) fn judge(history: &History) -> (Case<'_>, Judged) {
+    let plain = Case::of_registers(history);
+    let gather = || linearizable::gather(&plain);
+    let rest = || {
+        let case = Case::new(history);
+        let (at_resource, beside) = both(
+            history,
+            || at_the_resource(&case),
+            || {
+                let raised = raises::raises(&case);
+                let beside = beside_the_resource(&case, &raised);
+                (raised, beside, overlap::overlaps(&case))
+            },
+        );
+        (case, at_resource, beside)
+    };
+    let (gathered, (case, at_resource, (raised, beside, overlap))) =
+        if history.operations.len() < ROOMY {
+            both(history, gather, rest)
+        } else {
+            (gather(), rest())
+        };
+    let AtResource {
+        proofs,
+        mut drafts,
+        fresh,
+        applied,
+        after,
+    } = at_resource;
+    let (strayed, interference) = interference::strayed_marks(&case, &raised.unexplained);
+    drafts.extend(fresh_refused::fresh_refusals(
+        &case,
+        fresh,
+        &applied,
+        &interference,
+    ));
+    drafts.extend(strayed);
+    drafts.extend(after);
     let explained = drafts
         .iter()
         .filter(|draft| draft.severity == Severity::Violation)
         .map(|draft| draft.key)
         .collect();
-    let exactly = || linearizable::broken_keys(case, &raised.keys, &explained);
-    let beside = || beside_the_resource(case, proofs, &raised);
-    let (others, (broken, exact)) = if case.history.operations.len() < WORTH_A_THREAD {
-        (beside(), exactly())
-    } else {
-        // Neither needs the other.
-        thread::scope(|scope| {
-            let exact = scope.spawn(exactly);
-            let others = beside();
-            (
-                others,
-                exact.join().unwrap_or_else(|panic| resume_unwind(panic)),
-            )
-        })
-    };
+    let Beside {
+        regressions,
+        pairs,
+        drafts: others,
+    } = beside;
+    drafts.extend(overflow::overflows(
+        &case,
+        &regressions,
+        &pairs,
+        &proofs.distorted,
+    ));
     drafts.extend(others);
+    let census = gathered.census.clone();
+    let (broken, exact) = linearizable::broken_keys(&case, gathered, &raised.keys, &explained);
     drafts.extend(broken);
-    (finish(case, drafts), exact)
+    let findings = finish(&case, drafts);
+    let judged = Judged {
+        findings,
+        exact,
+        late: proofs.late,
+        overlap,
+        census,
+    };
+    (case, judged)
+}
+
+/// What was found without a look at the resource.
+struct Beside {
+    regressions: Vec<issuer::Regression>,
+    /// Grants of one token.
+    pairs: Vec<overflow::Pair>,
+    drafts: Vec<Draft>,
 }
 
 /// What the issuer, the lock service and the holders did wrong.
-fn beside_the_resource(case: &Case<'_>, proofs: &Proofs, raised: &raises::Raises) -> Vec<Draft> {
+fn beside_the_resource(case: &Case<'_>, raised: &raises::Raises) -> Beside {
     let holders = identity::Holders::new(case);
-    let mut drafts = at_the_issuer(case, &holders, proofs);
+    let mut beside = at_the_issuer(case, &holders);
+    let drafts = &mut beside.drafts;
     drafts.extend(at_the_lock_service(case, &holders));
     let hot = hot_retry::hot_retries(case);
     let hot_locks = hot.iter().map(|draft| draft.lock).collect();
@@ -350,16 +444,29 @@ fn beside_the_resource(case: &Case<'_>, proofs: &Proofs, raised: &raises::Raises
     drafts.extend(hot);
     drafts.extend(fenced_out::fenced_out(case, &raised.keys));
     drafts.extend(starvation::starvations(case));
-    drafts
+    beside
+}
+
+/// What was found at the resource.
+struct AtResource {
+    proofs: Proofs,
+    drafts: Vec<Draft>,
+    /// Refusals that had no reason, unless another finding is it.
+    fresh: Vec<fresh_refused::Refused>,
+    /// Writes that were answered no and done.
+    applied: HashSet<usize>,
+    /// What is told after the refusals.
+    after: Vec<Draft>,
 }
 
 /// What the resource did wrong on some key.
-fn at_the_resource(case: &Case<'_>, proofs: &Proofs, raised: &raises::Raises) -> Vec<Draft> {
-    let shown = shown::Shown::new(case);
-    let mut stale = resource::stale_writes(case, &proofs.late);
-    let lost_marks = high_water::lost_marks(case, proofs);
+fn at_the_resource(case: &Case<'_>) -> AtResource {
+    let proofs = proofs(case);
+    let reads = reads::reads(case);
+    let mut drafts = resource::stale_writes(case, &proofs.late);
+    let lost_marks = high_water::lost_marks(case, &proofs);
     // Where the mark was lost first, stale writes follow from that.
-    for draft in &mut stale {
+    for draft in &mut drafts {
         let rooted = lost_marks.iter().any(|lost| {
             (lost.lock, lost.key) == (draft.lock, draft.key)
                 && !lost.causes.contains(&STALE_WRITE_ACCEPTED.name)
@@ -370,22 +477,27 @@ fn at_the_resource(case: &Case<'_>, proofs: &Proofs, raised: &raises::Raises) ->
     }
     let lists = append::lists(case);
     let (failed, applied) = failed_write::applied_failures(case, &lists.failed);
-    let (strayed, interference) = interference::strayed_marks(case, &raised.unexplained);
-    let mut drafts = stale;
+    let mut lost_writes = lost_write::lost_writes(case, &reads);
+    lost_write::forgotten_with_the_mark(case, &mut lost_writes, &lost_marks);
     drafts.extend(lost_marks);
-    drafts.extend(non_atomic::non_atomic_checks(case, &shown));
-    drafts.extend(lost_write::lost_writes(case, &shown));
+    drafts.extend(non_atomic::non_atomic_checks(case, &reads));
+    drafts.extend(lost_writes);
     drafts.extend(failed);
     drafts.extend(lists.drafts);
-    drafts.extend(fresh_refused::fresh_refusals(case, &applied, &interference));
-    drafts.extend(strayed);
-    drafts.extend(unfenced::unfenced_writes(case, &proofs.unfenced));
-    drafts.extend(partial::partly_fenced(case, &proofs.behind));
-    drafts
+    let fresh = fresh_refused::refusals(case);
+    let mut after = unfenced::unfenced_writes(case, &proofs.unfenced);
+    after.extend(partial::partly_fenced(case, &proofs.behind));
+    AtResource {
+        proofs,
+        drafts,
+        fresh,
+        applied,
+        after,
+    }
 }
 
-/// What is wrong with the tokens, and what follows from it.
-fn at_the_issuer(case: &Case<'_>, holders: &identity::Holders, proofs: &Proofs) -> Vec<Draft> {
+/// What is wrong with the tokens, and what follows from it; but for what their width explains.
+fn at_the_issuer(case: &Case<'_>, holders: &identity::Holders) -> Beside {
     let regressions = issuer::regressions(case);
     let (duplicates, duplicated) = issuer::duplicates(case, holders, &regressions);
     let pairs: Vec<overflow::Pair> = duplicates
@@ -393,8 +505,7 @@ fn at_the_issuer(case: &Case<'_>, holders: &identity::Holders, proofs: &Proofs) 
         .filter_map(|draft| Some((draft.lock?, *draft.witness.first()?, *draft.witness.last()?)))
         .collect();
     let (ungranted, unfounded) = holder::ungranted_writes(case, holders);
-    let mut drafts = overflow::overflows(case, &regressions, &pairs, &proofs.distorted);
-    drafts.extend(issuer::describe_regressions(case, &regressions));
+    let mut drafts = issuer::describe_regressions(case, &regressions);
     drafts.extend(duplicates);
     drafts.extend(double_writer::double_writers(
         case,
@@ -404,7 +515,11 @@ fn at_the_issuer(case: &Case<'_>, holders: &identity::Holders, proofs: &Proofs) 
     ));
     drafts.extend(ungranted);
     drafts.extend(timestamp::timestamps(case));
-    drafts
+    Beside {
+        regressions,
+        pairs,
+        drafts,
+    }
 }
 
 /// What the lock service did wrong beside its tokens.
@@ -424,9 +539,11 @@ fn place_of(case: &Case<'_>, operation: &Operation) -> usize {
 }
 
 /// Judges each key as a fenced register alone: no grants, no holders.
-pub(crate) fn judge_registers(case: &Case<'_>) -> (Vec<Finding>, Exact) {
-    let (broken, exact) = linearizable::broken_registers(case);
-    (finish(case, broken), exact)
+pub(crate) fn judge_registers(case: &Case<'_>) -> (Vec<Finding>, Exact, Census) {
+    let gathered = linearizable::gather(case);
+    let census = gathered.census.clone();
+    let (broken, exact) = linearizable::broken_registers(case, gathered);
+    (finish(case, broken), exact, census)
 }
 
 /// The operations of a history one after the other, for a finding that has no better words.
@@ -522,8 +639,7 @@ mod tests {
         s.grant("c3", "L", 1);
         s.write("c3", "L", "k", 1, "b");
         let history = s.history();
-        let case = Case::new(&history);
-        let (findings, _) = judge(&case, &proofs(&case));
+        let findings = judge(&history).1.findings;
         let names: Vec<_> = findings
             .iter()
             .map(|f| (f.finding.as_str(), f.cause))

@@ -33,6 +33,14 @@ impl Moments {
         }
     }
 
+    /// Those of some operations.
+    pub fn only(&self, these: impl Fn(usize) -> bool) -> Self {
+        let these = |&moment: &u32| these((moment / 2) as usize);
+        Self {
+            packed: self.packed.iter().copied().filter(these).collect(),
+        }
+    }
+
     pub fn iter(&self) -> Walk<'_> {
         Walk(self.packed.iter())
     }
@@ -72,24 +80,23 @@ fn pack(op: usize, returns: bool) -> u32 {
 /// Each moment put at its index, and then the gaps closed; `None` where there are many gaps, or two share an index.
 fn placed(operations: &[Operation]) -> Option<Vec<u32>> {
     const NOBODY: u32 = u32::MAX;
-    let ends = |operation: &Operation| operation.completed.map(|at| at.index);
-    let greatest = operations
-        .iter()
-        .map(|operation| ends(operation).unwrap_or(operation.invoked.index));
-    let places = usize::try_from(greatest.max()?).ok()?.checked_add(1)?;
-    if places > operations.len().saturating_mul(4).saturating_add(1024) {
-        return None;
-    }
-    let mut packed = vec![NOBODY; places];
+    let most = operations.len().saturating_mul(4).saturating_add(1024);
+    let within = |index: u64| usize::try_from(index).ok().filter(|&place| place < most);
+    // Operations are in the order of their invocations, and few are answered after the last of those.
+    let last = within(operations.last()?.invoked.index)?;
+    let mut packed = vec![NOBODY; last + 1];
     for (op, operation) in operations.iter().enumerate() {
         let call = (operation.invoked, false);
         let moments = [Some(call), operation.returned().map(|at| (at, true))];
         for (at, returns) in moments.into_iter().flatten() {
-            let place = packed.get_mut(usize::try_from(at.index).ok()?)?;
-            if *place != NOBODY {
+            let place = within(at.index)?;
+            if place >= packed.len() {
+                packed.resize(place + 1, NOBODY);
+            }
+            if packed[place] != NOBODY {
                 return None;
             }
-            *place = pack(op, returns);
+            packed[place] = pack(op, returns);
         }
     }
     packed.retain(|&moment| moment != NOBODY);

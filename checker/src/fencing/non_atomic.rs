@@ -13,32 +13,32 @@
 //! Silent where the higher token was proven before the lower write was sent (that is `stale-write-accepted`), and where
 //! the lower write was over before the higher one was sent (`lost-acked-write`).
 //!
-//! State, for each key and path: of the writes that are surely done the one with the highest token; the same for each
+//! State (`reads.rs`), for each key and path: of the writes that are surely done the one with the highest token; the same for each
 //! open read as it was when the read was sent.
 
 use std::collections::BTreeMap;
 
 use super::case::Case;
 use super::kinds::Kind;
+use super::reads::Reads;
 use super::shown::Shown;
 use super::story;
 use super::{Draft, NON_ATOMIC_CHECK, Place};
 use crate::history::{Function, Outcome};
 
-const NONE: u32 = u32::MAX;
-
 /// A read that shows the lower write on top of the higher one.
 #[derive(Clone, Copy, Debug)]
-struct Slipped {
-    read: usize,
-    lower: usize,
-    higher: usize,
+pub(crate) struct Slipped {
+    pub read: usize,
+    pub lower: usize,
+    pub higher: usize,
 }
 
-/// One finding a key. O(n).
-pub(crate) fn non_atomic_checks(case: &Case<'_>, shown: &Shown) -> Vec<Draft> {
+/// One finding a key.
+pub(crate) fn non_atomic_checks(case: &Case<'_>, reads: &Reads<'_>) -> Vec<Draft> {
+    let shown = &reads.shown;
     let mut keys: BTreeMap<Place, (u64, Slipped)> = BTreeMap::new();
-    for slipped in slipped(case, shown) {
+    for &slipped in &reads.slipped {
         let lower = case.operation(slipped.lower);
         keys.entry((case.lock(lower), lower.key))
             .and_modify(|(count, _)| *count += 1)
@@ -49,63 +49,27 @@ pub(crate) fn non_atomic_checks(case: &Case<'_>, shown: &Shown) -> Vec<Draft> {
         .collect()
 }
 
-fn slipped(case: &Case<'_>, shown: &Shown) -> Vec<Slipped> {
-    let mut highest = vec![NONE; case.objects];
-    let mut when_sent = vec![NONE; case.history.operations.len()];
-    let mut unknown = vec![false; case.objects];
-    let mut found = Vec::new();
-    let token = |op: u32| case.operation(op as usize).token;
-    let note = |highest: &mut Vec<u32>, write: usize, by: usize| {
-        if shown.by(write) == by && case.operation(write).token.is_some() {
-            let place = case.spots[write].object as usize;
-            let write = u32::try_from(write).unwrap_or(NONE);
-            if highest[place] == NONE || token(highest[place]) < token(write) {
-                highest[place] = write;
-            }
-        }
-    };
-    for moment in &case.moments {
-        let op = moment.op;
-        let kind = case.kinds[op];
-        let object = case.spots[op].object as usize;
-        match moment.returns {
-            false if kind.is(Kind::READ) => when_sent[op] = highest[object],
-            true if kind.is(Kind::READ) && kind.is(Kind::OK) => {
-                let Some(lower) = case.write_seen_by(op) else {
-                    continue;
-                };
-                note(&mut highest, lower, op);
-                let higher = when_sent[op] as usize;
-                // Nearly every read finds the highest.
-                let is_highest = when_sent[op] == NONE || lower == higher;
-                if is_highest || unknown[object] || case.kinds[lower].is(Kind::FAILED) {
-                    continue;
-                }
-                let write = case.operation(lower);
-                let slips = write.function == Function::Write
-                    && case.spots[lower].object as usize == object
-                    && write.token.is_some()
-                    && write.token < case.operation(higher).token
-                    && shown.at(higher) > write.invoked.index
-                    && !write.precedes(case.operation(higher));
-                if slips {
-                    let read = op;
-                    found.push(Slipped {
-                        read,
-                        lower,
-                        higher,
-                    });
-                }
-            }
-            true if kind.is(Kind::PLAIN) => note(&mut highest, op, op),
-            false if kind.is(Kind::UNSPELT) => unknown[object] = true,
-            _ => {}
-        }
+/// Whether a read of `lower` on this object, sent when `higher` was surely done, shows that `lower` came on top of it.
+pub(crate) fn slips(
+    case: &Case<'_>,
+    shown: &Shown<'_>,
+    lower: usize,
+    higher: usize,
+    object: usize,
+) -> bool {
+    if case.kinds[lower].is(Kind::FAILED) {
+        return false;
     }
-    found
+    let write = case.operation(lower);
+    write.function == Function::Write
+        && case.spots[lower].object as usize == object
+        && write.token.is_some()
+        && write.token < case.operation(higher).token
+        && shown.at(higher) > write.invoked.index
+        && !write.precedes(case.operation(higher))
 }
 
-fn describe(case: &Case<'_>, shown: &Shown, count: u64, slipped: Slipped) -> Draft {
+fn describe(case: &Case<'_>, shown: &Shown<'_>, count: u64, slipped: Slipped) -> Draft {
     let Slipped {
         read,
         lower,

@@ -247,11 +247,8 @@ pub(crate) fn proofs(case: &Case<'_>) -> Proofs {
 
 /// A write was answered `ok`, or its value was read.
 fn was_taken(case: &Case<'_>, op: usize) -> bool {
-    match case.operation(op).outcome {
-        Outcome::Ok => true,
-        Outcome::Unknown => case.first_read_of(op).is_some(),
-        Outcome::Failed => false,
-    }
+    let kind = case.kinds[op];
+    kind.is(Kind::OK) || (!kind.is(Kind::FAILED) && case.first_read_of(op).is_some())
 }
 
 /// The high water that an answer tells: of a read or write that happened, or of a refusal.

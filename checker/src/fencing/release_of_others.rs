@@ -1,6 +1,6 @@
 //! `release-of-others-lock`: a late release took the lock from its new holder.
 //!
-//! A release of t, below the token t' of the holder, is answered `ok`; the next grant is asked for after that, and
+//! A release of t, below the token t' of the holder, or one of another client that names no token, is answered `ok`; the next grant is asked for after that, and
 //! completes while the lease of t' runs, though no release of t' was sent. `lease.rs` has the proof and its margins.
 //! Where no lease is known it is a warning, and only if the holder of t' is told afterwards that it holds nothing.
 //!
@@ -66,4 +66,82 @@ fn describe(case: &Case<'_>, count: u64, given: GivenAway, release: usize) -> Dr
         draft.severity = Severity::Warning;
     }
     draft
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fencing::identity::Holders;
+    use crate::fencing::lease::given_away;
+    use crate::history::{LockHeader, Type};
+    use crate::scenario::Scenario;
+
+    fn found(s: &Scenario) -> Vec<(Severity, Vec<u64>)> {
+        let history = s.history();
+        let case = Case::new(&history);
+        let given = given_away(&case, &Holders::new(&case));
+        releases_of_others(&case, &given)
+            .into_iter()
+            .map(|draft| (draft.severity, super::super::events(&case, &draft.witness)))
+            .collect()
+    }
+
+    fn nameless_release(s: &mut Scenario, client: &str, session: Option<&str>) -> [u64; 2] {
+        let call = s.call(client, "release", Some("L"), |event| {
+            event.session = session.map(str::to_owned);
+        });
+        s.ok(call)
+    }
+
+    fn leased() -> Scenario {
+        let mut s = Scenario::new();
+        let header = LockHeader {
+            lease_ms: Some(1_000),
+            ..LockHeader::default()
+        };
+        s.header().locks.insert("L".to_owned(), header);
+        s
+    }
+
+    #[test]
+    fn a_strangers_release_that_names_no_token_takes_the_lock_from_its_holder() {
+        let mut s = leased();
+        let held = s.grant("c1", "L", 10);
+        let stranger = nameless_release(&mut s, "c2", None);
+        let given = s.grant("c3", "L", 11);
+        let events = [held, stranger, given].concat();
+        assert_eq!(found(&s), [(Severity::Violation, events)]);
+    }
+
+    #[test]
+    fn ones_own_release_and_that_of_ones_session_give_the_lock_back() {
+        let mut s = leased();
+        s.grant("c1", "L", 10);
+        nameless_release(&mut s, "c1", None);
+        s.grant("c3", "L", 11);
+        assert_eq!(found(&s), []);
+        let mut s = leased();
+        let call = s.call("c1", "acquire", Some("L"), |event| {
+            event.session = Some("s".to_owned());
+        });
+        s.granted(call, 10);
+        nameless_release(&mut s, "c2", Some("s"));
+        s.grant("c3", "L", 11);
+        assert_eq!(found(&s), []);
+    }
+
+    #[test]
+    fn without_a_known_lease_the_holder_must_be_told_that_it_holds_nothing() {
+        let mut s = Scenario::new();
+        s.grant("c1", "L", 10);
+        nameless_release(&mut s, "c2", None);
+        s.grant("c3", "L", 11);
+        assert_eq!(found(&s), []);
+        let renewal = s.call("c1", "renew", Some("L"), |_| {});
+        s.end(renewal, Type::Fail, |event| {
+            event.error = Some("not held".to_owned());
+        });
+        assert_eq!(found(&s).len(), 1);
+        assert_eq!(found(&s)[0].0, Severity::Warning);
+    }
 }

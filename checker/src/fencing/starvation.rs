@@ -2,8 +2,9 @@
 //!
 //! With no fault in force and acquires open or refused throughout, nobody is granted the lock, renews it or writes under
 //! it for longer than 3 leases, the longest that an acquire waited before it was answered, and one lease for each acquire
-//! or renewal of unknown outcome (it may have been granted to somebody who never heard of it). A warning; only where the
-//! lease is known, from the header or the operations.
+//! or renewal of unknown outcome (it may have been granted to somebody who never heard of it). An acquire that is never
+//! answered may be a dead process's: it counts for as long as others have waited. A warning; only where the lease is
+//! known, from the header or the operations, and never for a lock that the header declares to be without one.
 //!
 //! Source: <https://github.com/etcd-io/etcd/issues/17470>: a lease that went on being renewed after its client was gone;
 //! <https://github.com/kubernetes/kubernetes> and others lose a lock to a holder that is dead.
@@ -18,14 +19,16 @@ use super::case::Case;
 use super::kinds::Kind;
 use super::story::{self, MOST, Scene};
 use super::{Draft, STARVATION};
-use crate::history::{FaultOutcome, Function, Name, Outcome};
+use crate::history::{FaultOutcome, Function, Name, Operation, Outcome};
 
 const MILLISECOND: u64 = 1_000_000;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Lock {
     name: Option<Name>,
+    /// 0 where there is none, or none is known.
     lease: u64,
+    without_lease: bool,
     /// The longest that an acquire waited before it was answered.
     wait: u64,
     since: Option<u64>,
@@ -68,9 +71,7 @@ pub(crate) fn starvations(case: &Case<'_>) -> Vec<Draft> {
         }
         let operation = case.operation(op);
         if operation.function == Function::Acquire && !moment.returns {
-            let end = operation
-                .completed
-                .map_or(case.history.last_time, |at| at.time);
+            let end = lock.wanted_until(operation);
             lock.want(case, operation.invoked.time, end);
         }
         let asks = matches!(operation.function, Function::Acquire | Function::Renew);
@@ -99,8 +100,11 @@ pub(crate) fn starvations(case: &Case<'_>) -> Vec<Draft> {
 fn locks(case: &Case<'_>) -> Vec<Lock> {
     let mut locks = vec![Lock::default(); case.history.names.count()];
     for (name, header) in case.history.header.iter().flat_map(|header| &header.locks) {
-        if let (Some(name), Some(lease)) = (case.history.names.find(name), header.lease_ms) {
-            locks[name.position()].lease = lease.saturating_mul(MILLISECOND);
+        if let Some(name) = case.history.names.find(name) {
+            let lock = &mut locks[name.position()];
+            let lease = header.lease_ms.unwrap_or(0);
+            lock.lease = lease.saturating_mul(MILLISECOND);
+            lock.without_lease = header.without_lease;
         }
     }
     for (_, operation) in case.of(Kind::ACQUIRE.or(Kind::RENEW)) {
@@ -118,10 +122,22 @@ fn locks(case: &Case<'_>) -> Vec<Lock> {
             lock.wait = lock.wait.max(wait);
         }
     }
+    for lock in locks.iter_mut().filter(|lock| lock.without_lease) {
+        lock.lease = 0;
+    }
     locks
 }
 
 impl Lock {
+    /// Until when an acquire surely wants the lock: until it is answered. Who never is may be dead, so that counts for as
+    /// long as others have waited for their answers.
+    fn wanted_until(&self, acquire: &Operation) -> u64 {
+        acquire.completed.map_or_else(
+            || acquire.invoked.time.saturating_add(self.wait),
+            |at| at.time,
+        )
+    }
+
     /// An acquire is open from now on until its end.
     fn want(&mut self, case: &Case<'_>, now: u64, end: u64) {
         if self.since.is_some() && now > self.wanted_until.saturating_add(self.lease) {
@@ -220,10 +236,7 @@ fn describe(case: &Case<'_>, lock: &Lock, hunger: Hunger) -> Draft {
 
 /// A few acquires that together waited throughout, with no gap of a lease between.
 fn waiting(case: &Case<'_>, lock: &Lock, hunger: Hunger) -> Vec<usize> {
-    let end = |op: usize| {
-        let completed = case.operation(op).completed;
-        completed.map_or(case.history.last_time, |at| at.time)
-    };
+    let end = |op: usize| lock.wanted_until(case.operation(op));
     let of_lock = |&op: &usize| {
         let operation = case.operation(op);
         operation.function == Function::Acquire
@@ -254,4 +267,63 @@ fn last_told(case: &Case<'_>) -> Option<usize> {
         operation.completed.unwrap_or(operation.invoked)
     };
     (0..case.history.operations.len()).max_by_key(told)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::LockHeader;
+    use crate::scenario::Scenario;
+
+    fn lease(s: &mut Scenario, without_lease: bool) {
+        let header = LockHeader {
+            lease_ms: Some(100),
+            without_lease,
+            ..LockHeader::default()
+        };
+        s.header().locks.insert("L".to_owned(), header);
+    }
+
+    fn hungry(s: &Scenario) -> usize {
+        let history = s.history();
+        starvations(&Case::new(&history)).len()
+    }
+
+    /// Somebody is told `held` again and again, for a second.
+    fn held_for_long() -> Scenario {
+        let mut s = Scenario::new();
+        s.grant("c1", "L", 1);
+        for _ in 0..20 {
+            s.wait_ms(50);
+            let call = s.acquire_call("c2", "L");
+            s.end(call, crate::history::Type::Fail, |event| {
+                event.error = Some("held".to_owned());
+            });
+        }
+        s
+    }
+
+    #[test]
+    fn who_asks_again_and_again_is_hungry_but_not_for_a_lock_without_lease() {
+        let mut s = held_for_long();
+        assert_eq!(hungry(&s), 0, "no lease is known");
+        lease(&mut s, false);
+        assert_eq!(hungry(&s), 1);
+        lease(&mut s, true);
+        assert_eq!(hungry(&s), 0);
+    }
+
+    #[test]
+    fn a_dead_process_wants_nothing() {
+        let mut s = Scenario::new();
+        lease(&mut s, false);
+        s.grant("c1", "L", 1);
+        s.release("c1", "L", 1);
+        let _dead = s.acquire_call("c2", "L");
+        for _ in 0..20 {
+            s.wait_ms(100);
+            s.read("c3", "k", None, None);
+        }
+        assert_eq!(hungry(&s), 0);
+    }
 }

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use super::Case;
 use crate::history::{
-    FaultOutcome, FaultWindow, Function, History, Instant, Name, Operation, Outcome,
+    FaultOutcome, FaultWindow, Function, History, Instant, Name, Operation, Outcome, digits,
 };
 
 /// How many faults or operations of one kind a story names before it only counts.
@@ -143,7 +143,7 @@ pub(crate) fn value_text(value: Option<&serde_json::Value>) -> String {
         None => "something".to_owned(),
         Some(serde_json::Value::Null) => "nothing".to_owned(),
         Some(value) => {
-            let text = value.to_string();
+            let text = digits(value).map_or_else(|| value.to_string(), str::to_owned);
             if text.chars().count() <= LONGEST_VALUE {
                 return text;
             }

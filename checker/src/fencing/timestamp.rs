@@ -2,7 +2,8 @@
 //!
 //! Tokens of a lock are plausible Unix times (in seconds, milliseconds, microseconds or nanoseconds, of the years 2001
 //! to 2100), and at least two differences between grants that follow one another match the time that passed between
-//! them, within one unit. They must be unequal, none of them +1, and at least as many as do not match. A warning: two
+//! them, within one unit. They must be unequal, none of them +1, and at least as many as do not match; grants that were
+//! waited for (for more than a quarter of the time between them, and for more than a unit) show nothing. A warning: two
 //! grants in one unit share a token, and a clock that is set back gives a lower one; where that happened it is found
 //! under its own name.
 //!
@@ -32,24 +33,41 @@ const UNITS: [(&str, i128, i128); 4] = [
 /// 9 September 2001 and 1 January 2100, in seconds.
 const PLAUSIBLE: std::ops::Range<i128> = 1_000_000_000..4_102_444_800;
 
-#[derive(Clone, Debug, Default)]
-struct Clock {
-    last: Option<usize>,
+/// Two grants count if they were waited for no longer than this part of the time between them, or than one unit.
+const WAITED: i128 = 4;
+
+/// What the grants of one lock show, one after the other. `G` is how a grant is remembered.
+#[derive(Clone, Debug)]
+pub(crate) struct Clock<G> {
+    last: Option<(G, Operation)>,
     unit: Option<usize>,
     matched: u64,
     missed: u64,
     /// The first matching difference, and the first that is another: the grants and the difference.
-    first: Option<(usize, usize, i128)>,
-    second: Option<(usize, usize, i128)>,
+    first: Option<(G, G, i128)>,
+    second: Option<(G, G, i128)>,
+}
+
+impl<G> Default for Clock<G> {
+    fn default() -> Self {
+        Self {
+            last: None,
+            unit: None,
+            matched: 0,
+            missed: 0,
+            first: None,
+            second: None,
+        }
+    }
 }
 
 /// One warning a lock. O(n).
 pub(crate) fn timestamps(case: &Case<'_>) -> Vec<Draft> {
-    let mut clocks: BTreeMap<Name, Clock> = BTreeMap::new();
+    let mut clocks: BTreeMap<Name, Clock<usize>> = BTreeMap::new();
     for moment in case.walk(Kind::ACQUIRE).filter(|moment| moment.returns) {
         let operation = case.operation(moment.op);
         if let Some(lock) = operation.lock.filter(|_| Case::is_grant(operation)) {
-            clocks.entry(lock).or_default().note(case, moment.op);
+            clocks.entry(lock).or_default().note(moment.op, operation);
         }
     }
     clocks
@@ -66,18 +84,17 @@ fn unit_of(operation: &Operation) -> Option<usize> {
         .position(|&(_, _, in_second)| PLAUSIBLE.contains(&token.div_euclid(in_second)))
 }
 
-impl Clock {
-    fn note(&mut self, case: &Case<'_>, op: usize) {
-        let operation = case.operation(op);
+impl<G: Clone> Clock<G> {
+    /// The next grant, in the order in which they were told.
+    pub fn note(&mut self, op: G, operation: &Operation) {
         let unit = unit_of(operation);
-        let last = self.last.replace(op);
+        let last = self.last.replace((op.clone(), *operation));
         let Some(unit) = unit.filter(|_| self.unit.is_none_or(|known| Some(known) == unit)) else {
             self.missed += 1;
             return;
         };
         self.unit = Some(unit);
-        let Some(last) = last else { return };
-        let before = case.operation(last);
+        let Some((last, before)) = last else { return };
         let (Some(from), Some(to)) = (before.token, operation.token) else {
             return;
         };
@@ -89,30 +106,44 @@ impl Clock {
         let length = UNITS[unit].1;
         let passed = |from: u64, to: u64| i128::from(to) - i128::from(from);
         let told = |op: &Operation| op.completed.unwrap_or(op.invoked).time;
+        let before = &before;
         let least = passed(told(before), operation.invoked.time) - length;
         let most = passed(before.invoked.time, told(operation)) + length;
         if !(least..=most).contains(&(difference * length)) || difference == 1 {
             self.missed += 1;
             return;
         }
+        // Of grants that were waited for it is not known when they were made: nearly anything fits, and shows nothing.
+        let unsure = passed(before.invoked.time, told(before))
+            + passed(operation.invoked.time, told(operation));
+        if unsure > length.max(passed(told(before), told(operation)) / WAITED) {
+            return;
+        }
         self.matched += 1;
         let this = (last, op, difference);
-        match self.first {
+        match &self.first {
             None => self.first = Some(this),
-            Some((_, _, first)) if first != difference => {
+            Some((_, _, first)) if *first != difference => {
                 self.second.get_or_insert(this);
             }
             Some(_) => {}
         }
     }
+
+    /// How many differences match, the unit, and the grants that show it; nothing where it is no clock.
+    pub fn shows(&self) -> Option<(u64, &'static str, [G; 4])> {
+        let (first, second) = (self.first.as_ref()?, self.second.as_ref()?);
+        if self.matched < self.missed {
+            return None;
+        }
+        let grants = [&first.0, &first.1, &second.0, &second.1].map(G::clone);
+        Some((self.matched, UNITS[self.unit?].0, grants))
+    }
 }
 
-fn describe(case: &Case<'_>, clock: &Clock) -> Option<Draft> {
-    let (first, second) = (clock.first?, clock.second?);
-    if clock.matched < clock.missed {
-        return None;
-    }
-    let mut witness = vec![first.0, first.1, second.0, second.1];
+fn describe(case: &Case<'_>, clock: &Clock<usize>) -> Option<Draft> {
+    let (matched, unit, grants) = clock.shows()?;
+    let mut witness = grants.to_vec();
     witness.sort_unstable();
     witness.dedup();
     let scenes = witness
@@ -121,8 +152,34 @@ fn describe(case: &Case<'_>, clock: &Clock) -> Option<Draft> {
         .collect();
     let ending = format!(
         "These tokens are a clock's {}: {} of their differences are the time that passed. Two grants within one share a token, and a clock that is set back gives a lower one. A token has to come from a counter.",
-        UNITS[clock.unit?].0, clock.matched
+        unit, matched
     );
     let story = story::tell(case.history, scenes, &ending);
-    Some(Draft::new(TIMESTAMP_TOKEN, clock.matched, witness, story))
+    Some(Draft::new(TIMESTAMP_TOKEN, matched, witness, story))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::Scenario;
+
+    /// Grants of these tokens, one every `every` milliseconds, each of which was waited for so long.
+    fn warned(tokens: &[u64], every: u64, waited: u64) -> usize {
+        let mut s = Scenario::new();
+        for &token in tokens {
+            s.wait_ms(every - waited);
+            let call = s.acquire_call("c1", "L");
+            s.wait_ms(waited);
+            s.granted(call, token);
+        }
+        let history = s.history();
+        timestamps(&Case::new(&history)).len()
+    }
+
+    #[test]
+    fn a_clock_is_seen_and_what_was_waited_for_is_no_clock() {
+        let tokens = [1_700_000_000, 1_700_000_007, 1_700_000_014, 1_700_000_022];
+        assert_eq!(warned(&tokens, 7_200, 100), 1);
+        assert_eq!(warned(&tokens, 7_200, 7_000), 0);
+    }
 }

@@ -150,6 +150,12 @@ impl Generator {
         pairing.finish()
     }
 
+    /// The defect, once it is planted. A history may give no occasion for it: where nobody writes late, none is accepted.
+    #[must_use]
+    pub fn planted(&self) -> Option<Defect> {
+        self.defect
+    }
+
     /// The defect is planted from the second half on, once.
     fn breaks(&mut self, defect: Defect) -> bool {
         let now = self.settings.defect == Some(defect)
@@ -209,7 +215,11 @@ impl Generator {
     fn wake(&mut self, place: usize) -> Option<Made> {
         let client = self.sleepers[place];
         let Client { lock, hold, .. } = self.clients[client as usize];
-        let hold = hold?;
+        let Some(hold) = hold.filter(|hold| hold.asleep) else {
+            // It has forgotten its hold, or has another by now.
+            self.sleepers.swap_remove(place);
+            return None;
+        };
         let key = self.key_of(lock);
         if self.keys[key as usize].mark > hold.token {
             let made = self.invoke(client, Function::Write, key, hold.token)?;
@@ -359,10 +369,7 @@ impl Generator {
 
     fn grant(&mut self, request: &Request) -> Answer {
         let lock = self.locks[request.lock as usize];
-        let is_held = lock
-            .held
-            .is_some_and(|held| held.holder.is_some() || held.expires > self.index);
-        if is_held {
+        if lock.held.is_some_and(|held| self.runs(held)) {
             return Answer::Held;
         }
         let before = lock.told.filter(|&(_, client)| client != request.client);
@@ -381,6 +388,15 @@ impl Generator {
             }),
         };
         Answer::Granted(token)
+    }
+
+    /// A lease lapses when nobody prolongs it: nobody was told of it for long, or who was told has forgotten.
+    fn runs(&self, held: Held) -> bool {
+        let Some(holder) = held.holder else {
+            return held.expires > self.index;
+        };
+        let hold = self.clients[holder as usize].hold;
+        hold.is_some_and(|hold| hold.token == held.token)
     }
 
     fn answer(&mut self, client: u32) -> Made {

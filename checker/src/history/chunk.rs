@@ -7,8 +7,9 @@ use std::ops::Deref;
 
 use super::jsonl::{self, MAX_LINE};
 use super::pairing::Told;
-use super::shape::{self, Asked, Sketch, Word, Words};
+use super::shape::{self, Asked, Sketch};
 use super::texts::TextHasher;
+use super::words::{Word, Words};
 use super::{Datum, Function, History, HistoryError, Line, Name, Pairing};
 
 /// One line.
@@ -80,13 +81,14 @@ impl ChunkReader {
 
     fn read_lines(&mut self, bytes: &[u8], last: bool, entries: &mut Vec<Entry>) -> usize {
         // Where a part is no text the general parser says so, of the line that it is in.
-        let text = std::str::from_utf8(bytes).ok();
+        let is_text = bytes.is_ascii() || std::str::from_utf8(bytes).is_ok();
         let mut at = 0;
         let mut number = 0;
         while at < bytes.len() {
             number += 1;
-            let common = text
-                .and_then(|text| shape::sketch(text, at, MAX_LINE, &mut self.words, &self.values));
+            let common = is_text
+                .then(|| shape::sketch(bytes, at, MAX_LINE, &mut self.words, &self.values))
+                .flatten();
             let place = u32::try_from(number).unwrap_or(u32::MAX);
             if let Some((sketch, next)) = common {
                 entries.push(Entry::Event(place, sketch));
@@ -157,16 +159,19 @@ impl Joiner {
                     self.warnings
                         .push(format!("line {number} was cut short and is dropped"));
                 }
-                Entry::Malformed(error) => {
-                    return Err(HistoryError {
-                        line: error.line + self.lines,
-                        ..error
-                    });
-                }
+                Entry::Malformed(error) => return Err(self.place(error)),
             }
         }
         self.lines += chunk.lines;
         Ok(())
+    }
+
+    /// An error whose line is counted from what has been taken, as one of the file.
+    pub fn place(&self, error: HistoryError) -> HistoryError {
+        HistoryError {
+            line: error.line + self.lines,
+            ..error
+        }
     }
 
     pub fn finish(self) -> History {

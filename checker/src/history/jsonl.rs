@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Map, Value, json};
 
+use super::large::spelt_out;
 use super::{
     Event, FaultEvent, FaultOutcome, FaultPhase, Header, HistoryError, Line, NO_INDEX, Token, Type,
 };
@@ -351,7 +352,7 @@ fn was_cut_short(text: &[u8]) -> bool {
 
 /// Nearly every line is a well-formed event: that is tried first, and everything else is looked at with care.
 fn read_line(text: &[u8], number: usize) -> Result<Line, HistoryError> {
-    let failure = match serde_json::from_slice::<Event>(text) {
+    let failure = match serde_json::from_slice::<Event>(&spelt_out(text)) {
         Ok(event) => return Ok(Line::Event(Box::new(event))),
         Err(failure) => failure,
     };

@@ -239,43 +239,45 @@ impl Instant {
 
 /// An invocation joined to its completion. Fields that the completion did not repeat are the invocation's.
 ///
-/// It owns nothing outside of itself: 128 bytes, two cache lines.
+/// It owns nothing outside of itself: 128 bytes, two cache lines. Its fields lie in this order, so that in a long list,
+/// which begins 16 bytes into a page, one line has the instants and the other nearly all else.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C)]
 pub struct Operation {
+    /// When its answer had arrived; `None` where it never did. An `info` completion has an instant here, but its
+    /// effect may come later: use [`Operation::returned`] for order.
+    pub completed: Option<Instant>,
+    /// When its request was about to leave.
+    pub invoked: Instant,
     /// The logical thread.
     pub process: u64,
-    /// The client; where a history names none, `process N`.
-    pub client: Name,
     /// What it asked for.
     pub function: Function,
+    /// The client; where a history names none, `process N`.
+    pub client: Name,
     /// The lock, where given.
     pub lock: Option<Name>,
     /// The key, where given.
     pub key: Option<Name>,
     /// The write path; `None` is `primary`.
     pub path: Option<Name>,
-    /// Granted, renewed, released or presented token; on a read the token of the write that is read, where told.
-    pub token: Option<Token>,
-    /// The value written or read, see [`super::History::value`]; `None`: the operation has none; [`Datum::NULL`]: a read
-    /// that found nothing. Numbers are spelt in one way, so that `1.0` is `1`.
-    pub value: Option<Datum>,
-    /// The high water that the resource reported on the completion.
-    pub high_water: Option<Token>,
     /// The completion's error.
     pub error: Option<Name>,
-    /// The lease in milliseconds.
-    pub ttl_ms: Option<u64>,
     /// What the client told the service it is; `None`: its name.
     pub identity: Option<Name>,
     /// Processes sharing a session are one holder.
     pub session: Option<Name>,
+    /// The value written or read, see [`super::History::value`]; `None`: the operation has none; [`Datum::NULL`]: a read
+    /// that found nothing. Numbers are spelt in one way, so that `1.0` is `1`.
+    pub value: Option<Datum>,
+    /// Granted, renewed, released or presented token; on a read the token of the write that is read, where told.
+    pub token: Option<Token>,
+    /// The high water that the resource reported on the completion.
+    pub high_water: Option<Token>,
     /// How it ended.
     pub outcome: Outcome,
-    /// When its request was about to leave.
-    pub invoked: Instant,
-    /// When its answer had arrived; `None` where it never did. An `info` completion has an instant here, but its
-    /// effect may come later: use [`Operation::returned`] for order.
-    pub completed: Option<Instant>,
+    /// The lease in milliseconds.
+    pub ttl_ms: Option<u64>,
 }
 
 impl Operation {

@@ -10,7 +10,8 @@ use super::jsonl::Parsed;
 use super::operation::UNNAMED;
 use super::{
     Datum, Event, FaultEvent, FaultOutcome, FaultPhase, FaultWindow, Function, History,
-    HistoryError, Instant, Line, NO_INDEX, Name, Operation, Outcome, Token, Type,
+    HistoryError, Instant, Line, NO_INDEX, Name, Operation, Outcome, Simultaneous, Token, Type,
+    in_order,
 };
 
 /// Joins lines that were read before.
@@ -134,8 +135,8 @@ pub struct Pairing {
     /// Fault id to its window, while it is open.
     open_faults: HashMap<u64, usize>,
     last: Option<Instant>,
-    /// For lines without an index: time and whether it is a completion, in file order.
-    unplaced: Vec<(u64, bool)>,
+    /// For lines without an index, in file order: time, and what stands at it.
+    unplaced: Vec<(u64, Simultaneous)>,
 }
 
 impl Pairing {
@@ -165,12 +166,11 @@ impl Pairing {
                 self.event(number, event.index, event.time, &told)?;
             }
             Line::Fault(fault) => {
-                let at = self.place(
-                    number,
-                    fault.index,
-                    fault.time,
-                    fault.phase == FaultPhase::End,
-                )?;
+                let line = Simultaneous {
+                    process: None,
+                    ends: fault.phase == FaultPhase::End,
+                };
+                let at = self.place(number, fault.index, fault.time, line)?;
                 self.fault(number, *fault, at);
             }
         }
@@ -190,7 +190,11 @@ impl Pairing {
         told: &Told,
     ) -> Result<(), HistoryError> {
         let completes = told.kind != Type::Invoke;
-        let at = self.place(number, index, time, completes)?;
+        let line = Simultaneous {
+            process: Some(told.process),
+            ends: completes,
+        };
+        let at = self.place(number, index, time, line)?;
         self.history.events += 1;
         if completes {
             self.complete(number, told, at)
@@ -252,7 +256,7 @@ impl Pairing {
         number: usize,
         index: u64,
         time: u64,
-        completes: bool,
+        line: Simultaneous,
     ) -> Result<Instant, HistoryError> {
         let unplaced = index == NO_INDEX;
         let index = if unplaced {
@@ -265,7 +269,7 @@ impl Pairing {
             self.history.first_time = time;
         }
         if unplaced {
-            self.unplaced.push((time, completes));
+            self.unplaced.push((time, line));
         }
         self.history.last_time = time;
         self.last = Some(at);
@@ -440,22 +444,14 @@ impl Pairing {
         }
     }
 
-    /// Gives lines without an index positions in which equal times are concurrent: all that begins at a time stands
-    /// before all that ends at it.
+    /// Gives lines without an index positions in which equal times are concurrent; see [`in_order`].
     fn spread(&mut self) {
         let mut places = vec![0; self.unplaced.len()];
         let mut start = 0;
         for group in self.unplaced.chunk_by(|a, b| a.0 == b.0) {
-            let mut next = start as u64;
-            for completes in [false, true] {
-                for (offset, _) in group
-                    .iter()
-                    .enumerate()
-                    .filter(|(_, line)| line.1 == completes)
-                {
-                    places[start + offset] = next;
-                    next += 1;
-                }
+            let lines: Vec<Simultaneous> = group.iter().map(|&(_, line)| line).collect();
+            for (nth, at) in in_order(&lines).into_iter().enumerate() {
+                places[start + at] = (start + nth) as u64;
             }
             start += group.len();
         }
@@ -589,6 +585,32 @@ mod tests {
         };
         assert!(!first.precedes(second) && !second.precedes(first));
         assert!(first.precedes(third) && second.precedes(third));
+    }
+
+    #[test]
+    fn without_an_index_a_process_keeps_its_own_order() {
+        let history = read(&[
+            r#"{"time":1,"process":1,"client":"c","type":"invoke","f":"acquire","lock":"L"}"#,
+            r#"{"time":5,"process":1,"client":"c","type":"ok","f":"acquire","token":3}"#,
+            r#"{"time":5,"process":1,"client":"c","type":"invoke","f":"write","lock":"L","key":"k","token":3,"value":"a"}"#,
+            r#"{"time":5,"process":2,"type":"invoke","f":"read","key":"k"}"#,
+            r#"{"time":5,"process":1,"client":"c","type":"ok","f":"write"}"#,
+            r#"{"time":5,"process":2,"type":"ok","f":"read","value":"a"}"#,
+        ])
+        .expect("well-formed");
+        let of = |f: Function| {
+            let mut operations = history.operations.iter();
+            operations.find(|op| op.function == f).expect("it is there")
+        };
+        let (acquire, write, read) = (
+            of(Function::Acquire),
+            of(Function::Write),
+            of(Function::Read),
+        );
+        assert!(acquire.precedes(write));
+        assert!(!acquire.precedes(read) && !read.precedes(write) && !write.precedes(read));
+        let judgement = crate::judge(&history, crate::Model::Fencing);
+        assert_eq!(judgement.findings, []);
     }
 
     #[test]

@@ -29,7 +29,8 @@ trait Source: Send {
     /// Lines that lie together in memory.
     type Bytes: Deref<Target = [u8]> + Send;
 
-    /// The next whole lines and whether they are the last; `None` after those.
+    /// The next whole lines and whether they are the last; `None` after those. Of an error the line is counted from the
+    /// lines that were handed out before.
     fn next(&mut self) -> Result<Option<(Self::Bytes, bool)>, ReadError>;
 }
 
@@ -62,8 +63,6 @@ struct Streamed<R> {
     reader: R,
     /// The beginning of a line whose end has not been read.
     carried: Vec<u8>,
-    /// Lines that were handed out.
-    lines: usize,
     begun: bool,
     ended: bool,
 }
@@ -97,12 +96,11 @@ impl<R: Read + Send> Source for Streamed<R> {
             if let Some(end) = memchr::memrchr(b'\n', &block) {
                 self.carried.extend_from_slice(&block[end + 1..]);
                 block.truncate(end + 1);
-                self.lines += memchr::memchr_iter(b'\n', &block).count();
                 return Ok(Some((block, false)));
             }
             if block.len() > MAX_LINE {
                 self.ended = true;
-                return Err(ReadError::History(too_long(self.lines + 1)));
+                return Err(ReadError::History(too_long(1)));
             }
         }
     }
@@ -123,7 +121,6 @@ pub(super) fn streamed(reader: impl Read + Send, threads: usize) -> Result<Histo
     let source = Streamed {
         reader,
         carried: Vec::new(),
-        lines: 0,
         begun: false,
         ended: false,
     };
@@ -134,7 +131,7 @@ fn read<S: Source>(mut source: S, threads: usize) -> Result<History, ReadError> 
     let mut joiner = Joiner::default();
     if threads < 2 {
         let mut reader = ChunkReader::new(0, joiner.values());
-        while let Some((bytes, last)) = source.next()? {
+        while let Some((bytes, last)) = source.next().map_err(|error| placed(&joiner, error))? {
             joiner.take(reader.read(bytes, last))?;
         }
         return Ok(joiner.finish());
@@ -174,10 +171,18 @@ fn read<S: Source>(mut source: S, threads: usize) -> Result<History, ReadError> 
         for (turn, result) in receive {
             waiting.insert(turn, result);
             while let Some(result) = waiting.remove(&next) {
-                joiner.take(result?)?;
+                joiner.take(result.map_err(|error| placed(&joiner, error))?)?;
                 next += 1;
             }
         }
         Ok(joiner.finish())
     })
+}
+
+/// An error of a source, after what has been joined.
+fn placed(joiner: &Joiner, error: ReadError) -> ReadError {
+    match error {
+        ReadError::History(error) => ReadError::History(joiner.place(error)),
+        error => error,
+    }
 }

@@ -1,8 +1,8 @@
 //! The values that were written and read, each kept once; and when two values are one.
 //!
 //! A service may write `1` and read back `1.0`, and both are the same number. So values are brought into one spelling
-//! when a history is read: a fraction-free number that an integer holds exactly becomes that integer. Texts, and numbers
-//! too large for 64 bits, stay as they are.
+//! when a history is read: a fraction-free number that an integer holds exactly becomes that integer. Texts stay as they
+//! are, and so do integers too large for 64 bits, digit by digit (`large.rs`).
 
 use std::num::NonZeroU32;
 

@@ -5,7 +5,7 @@ use crate::finding::{Finding, Severity};
 use crate::history::History;
 
 /// How many parts without an order are shown with their impasse, and how many undecided ones are named.
-const SHOWN: usize = 20;
+pub(crate) const SHOWN: usize = 20;
 
 /// How many operations before the impasse belong to a finding.
 const BEFORE: usize = 4;

@@ -91,7 +91,7 @@ mod search;
 mod timeline;
 pub(crate) mod zones;
 
-pub(crate) use finding::Verdicts;
+pub(crate) use finding::{SHOWN, Verdicts};
 
 pub use entry::{Conflict, Entry};
 pub use impasse::{Impasse, Placed};

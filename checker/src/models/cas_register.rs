@@ -9,6 +9,9 @@
 //! A `fail` did not happen, whatever the reason. A read that finds `null` finds the initial value `null`; where the
 //! initial value is another one it tells nothing (Knossos' convention). Without `cas`, and with values that were written
 //! once, a register is decided exactly, without a search.
+//!
+//! A recording that joined a running system does not tell how its registers began. There the first operation that looks
+//! at the value tells it ([`CasRegister::joined`]); a value that nobody wrote is still wrong everywhere else.
 
 use serde_json::Value;
 
@@ -25,6 +28,9 @@ pub struct CasRegister {
     name: &'static str,
     exchanges: bool,
 }
+
+/// The state of a register of which nothing is known yet.
+const UNTOLD: Id = Id::MAX;
 
 /// What is asked of a register, and answered.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -59,6 +65,19 @@ impl CasRegister {
             name,
             exchanges,
         }
+    }
+
+    /// The same, but how it began is not known: whatever looks at it first tells.
+    #[must_use]
+    pub fn joined(mut self) -> Self {
+        self.initial = UNTOLD;
+        self.null_is_silence = false;
+        self
+    }
+
+    /// It is not known how it began.
+    fn is_joined(&self) -> bool {
+        self.initial == UNTOLD
     }
 
     fn right(&self) -> &'static str {
@@ -99,13 +118,14 @@ impl Model for CasRegister {
     fn step(&self, &value: &u32, call: &RegisterCall) -> Option<u32> {
         match *call {
             RegisterCall::Write(new) => Some(new),
-            RegisterCall::Read(found) => (found == value).then_some(value),
-            RegisterCall::Cas(old, new) => (old == value).then_some(new),
+            RegisterCall::Read(found) => (found == value || value == UNTOLD).then_some(found),
+            RegisterCall::Cas(old, new) => (old == value || value == UNTOLD).then_some(new),
         }
     }
 
     fn effect(&self, &value: &u32, call: &RegisterCall) -> Effect {
         match *call {
+            _ if value == UNTOLD => Effect::Acts,
             RegisterCall::Read(found) | RegisterCall::Cas(found, _) if found != value => {
                 Effect::NotNow
             }
@@ -124,8 +144,11 @@ impl Model for CasRegister {
 
     fn leaves(&self, call: &RegisterCall) -> Trace {
         match *call {
-            RegisterCall::Read(_) => Trace::Nothing,
-            RegisterCall::Write(value) | RegisterCall::Cas(_, value) => Trace::Value(value.into()),
+            // The first that looks at a register of which nothing is known leaves it with what it found.
+            RegisterCall::Read(_) if !self.is_joined() => Trace::Nothing,
+            RegisterCall::Read(value)
+            | RegisterCall::Write(value)
+            | RegisterCall::Cas(_, value) => Trace::Value(value.into()),
         }
     }
 
@@ -139,7 +162,7 @@ impl Model for CasRegister {
     /// Without `cas`, where each value was written once.
     fn exact(&self, entries: &[Entry<RegisterCall>]) -> Option<Result<(), Conflict>> {
         let exchanges = |entry: &Entry<RegisterCall>| matches!(entry.call, RegisterCall::Cas(..));
-        if entries.iter().any(exchanges) {
+        if self.is_joined() || entries.iter().any(exchanges) {
             return None;
         }
         let accesses = entries.iter().filter_map(|entry| {
@@ -154,6 +177,9 @@ impl Model for CasRegister {
     }
 
     fn show_state(&self, &value: &u32) -> String {
+        if value == UNTOLD {
+            return "not known yet".to_owned();
+        }
         self.values.shown(value)
     }
 

@@ -126,16 +126,51 @@ impl Model {
         found.map_or("", |&(_, name, _)| name)
     }
 
+    /// Whether its objects can begin so: as `initial`, or, where the recording joined a running system, as nobody knows.
+    ///
+    /// # Errors
+    /// Why not, in one line.
+    pub fn admits(self, initial: &Value, joined: bool) -> Result<(), Unfit> {
+        let nothing = History::default();
+        match self.decide(&nothing, initial, joined, &Limits::default()) {
+            Some(decided) => decided.map(drop),
+            None if initial.is_null() && !joined => Ok(()),
+            None => Err(Unfit(
+                "fencing judges a system from its beginning: each key begins without a value"
+                    .to_owned(),
+            )),
+        }
+    }
+
     /// Decides each part of a history as this object; `None` for [`Model::Fencing`], which is more than one object.
     ///
     /// # Errors
-    /// When the object cannot begin as `initial`, or has no such operation.
+    /// When the object cannot begin so (see [`Model::admits`]), or has no such operation.
     pub(crate) fn decide(
         self,
         history: &History,
         initial: &Value,
+        joined: bool,
         limits: &Limits<'_>,
     ) -> Option<Result<Decided, Unfit>> {
+        if joined {
+            let register = match self {
+                _ if !initial.is_null() => {
+                    let both = "a register that was joined has no initial value".to_owned();
+                    return Some(Err(Unfit(both)));
+                }
+                Self::Register => CasRegister::plain(initial),
+                Self::CasRegister => CasRegister::new(initial),
+                Self::Fencing => return None,
+                other => {
+                    let why = format!(
+                        "a {other} cannot be judged from the middle: register and cas-register can"
+                    );
+                    return Some(Err(Unfit(why)));
+                }
+            };
+            return Some(check(register.joined(), history, limits));
+        }
         let without = |what: &str| match initial {
             Value::Null => Ok(()),
             _ => Err(Unfit(format!("{what} has no initial value"))),
@@ -207,6 +242,25 @@ impl std::error::Error for UnknownModel {}
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_beginning_that_does_not_fit_is_said() {
+        use serde_json::json;
+        for (model, initial, joined, fits) in [
+            (Model::Fencing, json!(null), false, true),
+            (Model::Fencing, json!(0), false, false),
+            (Model::Fencing, json!(null), true, false),
+            (Model::Register, json!(0), false, true),
+            (Model::Register, json!(null), true, true),
+            (Model::Register, json!(0), true, false),
+            (Model::Kv, json!(7), false, false),
+            (Model::Mutex, json!("x"), false, false),
+            (Model::Queue, json!(null), true, false),
+        ] {
+            let admits = model.admits(&initial, joined);
+            assert_eq!(admits.is_ok(), fits, "{model} {initial} {joined}");
+        }
+    }
 
     #[test]
     fn every_model_is_found_by_its_name_and_no_other_name_is() {

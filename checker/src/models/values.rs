@@ -4,6 +4,8 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
+use crate::history::digits;
+
 /// A value of a history.
 pub(super) type Id = u32;
 
@@ -40,11 +42,10 @@ impl Values {
 
     /// The value, for people.
     pub fn shown(&self, id: Id) -> String {
-        let text = self
-            .values
-            .get(id as usize)
-            .map_or_else(String::new, Value::to_string);
-        shorten(&text)
+        let Some(value) = self.values.get(id as usize) else {
+            return String::new();
+        };
+        shorten(&digits(value).map_or_else(|| value.to_string(), str::to_owned))
     }
 }
 

@@ -11,8 +11,8 @@ use super::hash::{Map, Set};
 use super::words::{Kept, Op};
 use crate::history::{
     Event, FaultEvent, FaultOutcome, FaultPhase, FaultWindow, Function, Header, HistoryError,
-    Instant, Line, MAX_OPEN, MarkScope, NO_INDEX, Name, Names, Operation, Outcome, Type, UNNAMED,
-    plain,
+    Instant, Line, MAX_OPEN, MarkScope, NO_INDEX, Name, Names, Operation, Outcome, Simultaneous,
+    Type, UNNAMED, in_order, plain,
 };
 
 /// How many different errors are kept by name; the rest are one.
@@ -159,23 +159,30 @@ impl Arrival {
     /// Takes the lines that were held back.
     pub fn flush(&mut self) -> Result<(), HistoryError> {
         let group = std::mem::take(&mut self.group);
-        let completes = |line: &Line| match line {
-            Line::Event(event) => event.kind != Type::Invoke,
-            Line::Fault(fault) => fault.phase == FaultPhase::End,
-            Line::Header(_) => false,
-        };
-        let begins = group.iter().filter(|(_, line)| !completes(line)).count() as u64;
-        let (mut begin, mut end) = (self.placed, self.placed + begins);
+        let lines: Vec<Simultaneous> = group
+            .iter()
+            .map(|(_, line)| match line {
+                Line::Event(event) => Simultaneous {
+                    process: Some(event.process),
+                    ends: event.kind != Type::Invoke,
+                },
+                Line::Fault(fault) => Simultaneous {
+                    process: None,
+                    ends: fault.phase == FaultPhase::End,
+                },
+                Line::Header(_) => Simultaneous {
+                    process: None,
+                    ends: false,
+                },
+            })
+            .collect();
+        let mut places = vec![0; lines.len()];
+        for (nth, at) in in_order(&lines).into_iter().enumerate() {
+            places[at] = self.placed + nth as u64;
+        }
         self.placed += group.len() as u64;
         let mut moments: Vec<(u64, Moment)> = Vec::new();
-        for (number, line) in group {
-            let place = if completes(&line) {
-                &mut end
-            } else {
-                &mut begin
-            };
-            let index = *place;
-            *place += 1;
+        for (index, (number, line)) in places.into_iter().zip(group) {
             let time = self.last.map_or(0, |last| last.time);
             let time = match &line {
                 Line::Event(event) => event.time,

@@ -1,16 +1,20 @@
 //! All rules, as folds over the moments of a stream.
 
-use super::arrival::Arrival;
+use std::collections::BTreeMap;
+
+use super::arrival::{Arrival, is_grant};
 use super::hash::{Map, Set};
 use super::holders::Holders;
 use super::issuer::Issuer;
 use super::key::{Key, Limit};
 use super::marks::Marks;
+use super::phantom::Renewals;
 use super::raises::Sweep;
+use super::refused::Refused;
 use super::retries::Retries;
 use super::words::{Kept, is_fenced_write};
 use super::{Limits, Model};
-use crate::fencing::{Why, Writers};
+use crate::fencing::{Clock, Why, Writers};
 use crate::history::{Function, MarkScope, Name, Operation, Outcome};
 
 /// The fewest values that are remembered of a key, if so many are remembered at all.
@@ -25,6 +29,10 @@ pub(super) struct Fold {
     pub issuer: Issuer,
     pub holders: Holders,
     pub retries: Retries,
+    pub refused: Refused,
+    pub renewals: Renewals,
+    /// Of each lock whether its tokens are a clock.
+    pub clocks: BTreeMap<Name, Clock<Kept>>,
     pub sweep: Sweep,
     pub keys: Map<Option<Name>, Key>,
     /// With a mark kept by the lock: who writes where.
@@ -45,6 +53,9 @@ impl Fold {
             issuer: Issuer::default(),
             holders: Holders::new(limits.tokens),
             retries: Retries::default(),
+            refused: Refused::default(),
+            renewals: Renewals::new(limits.tokens),
+            clocks: BTreeMap::new(),
             sweep: Sweep::default(),
             keys: Map::default(),
             by_lock: Map::default(),
@@ -76,6 +87,8 @@ impl Fold {
             self.issuer.call(op);
             self.holders.call(arrival, op);
             self.retries.call(arrival, op);
+            self.refused.call(arrival, op);
+            self.renewals.call(arrival, op);
             self.sweep.call(arrival, op, ahead);
             if arrival.mark_scope() == MarkScope::Lock && is_fenced_write(op) {
                 self.note_writer(arrival, op);
@@ -102,6 +115,14 @@ impl Fold {
             let regressed = self.issuer.answer(op);
             self.holders.answer(arrival, op, regressed);
             self.retries.answer(arrival, op);
+            self.refused.answer(arrival, op);
+            self.renewals.answer(op);
+            if let Some(lock) = op.lock.filter(|_| is_grant(op)) {
+                self.clocks
+                    .entry(lock)
+                    .or_default()
+                    .note(Kept::clone(op), op);
+            }
             explanation = self.sweep.answer(arrival, &self.holders, op);
         }
         if !on_object(op) {

@@ -15,7 +15,7 @@ use super::key::Key;
 use super::marks::{Elsewhere, Guilts, Place};
 use super::words::{Kept, Op};
 use crate::coverage::say_what_is_missing;
-use crate::fencing::{self, Case, proofs};
+use crate::fencing::{self, Case};
 use crate::finding::{Finding, Severity};
 use crate::history::{FaultWindow, History, MarkScope, Name, Operation, Values};
 use crate::judge::{decide, nothing_to_judge};
@@ -48,6 +48,11 @@ impl Draft {
             around: Vec::new(),
             cause: None,
         }
+    }
+
+    fn warned(mut self) -> Self {
+        self.severity = Severity::Warning;
+        self
     }
 
     fn on(mut self, lock: Option<Name>, key: Option<Name>) -> Self {
@@ -151,6 +156,22 @@ fn fencing_drafts(arrival: &Arrival, fold: &mut Fold) -> Vec<Draft> {
             .filter(|_| row.iter().all(|op| op.key == row[0].key));
         drafts.push(Draft::new("hot-retry", *count, row.clone()).on(lock, key));
     }
+    for (lock, (count, witness)) in fold.renewals.phantoms(arrival) {
+        drafts.push(Draft::new("phantom-renew", count, witness).on(Some(lock), None));
+    }
+    for (&lock, clock) in &fold.clocks {
+        if let Some((matched, _, grants)) = clock.shows() {
+            let draft = Draft::new("timestamp-token", matched, grants.to_vec());
+            drafts.push(draft.warned().on(Some(lock), None));
+        }
+    }
+    for (&lock, (count, before, after)) in &fold.refused.found {
+        if !fold.retries.hot.contains_key(&lock) {
+            let witness = vec![Kept::clone(before), Kept::clone(after)];
+            let draft = Draft::new("write-after-refusal", *count, witness);
+            drafts.push(draft.warned().on(lock, after.key));
+        }
+    }
     drafts.extend(broken_keys(arrival, fold, &explained));
     drafts
 }
@@ -237,14 +258,14 @@ fn broken_keys(
 ) -> Vec<Draft> {
     let mut drafts = Vec::new();
     for (&key, state) in &mut fold.keys {
-        if explained.contains(&key) {
-            // What is alive is still to be looked at by whoever comes later.
+        let Some(broken) = state.broken() else {
             continue;
-        }
-        if let Some(broken) = state.broken() {
+        };
+        if !explained.contains(&key) {
             let lock = broken.ops.iter().find_map(|op| arrival.lock(op));
             drafts.push(Draft::new("not-linearizable", 1, broken.ops.clone()).on(lock, key));
         }
+        state.dismiss_doubt();
     }
     drafts
 }
@@ -304,10 +325,9 @@ fn tell(arrival: &mut Arrival, draft: &Draft, model: Model) -> (Vec<u64>, String
         names: std::mem::take(&mut arrival.names),
         ..History::default()
     };
-    let case = Case::new(&history);
     let found = match model {
-        Model::Fencing => fencing::judge(&case, &proofs(&case)).0,
-        _ => fencing::judge_registers(&case).0,
+        Model::Fencing => fencing::judge(&history).1.findings,
+        _ => fencing::judge_registers(&Case::of_registers(&history)).0,
     };
     let text = |name: Option<Name>| name.map(|name| history.names.text(name).to_owned());
     let (lock, key) = (text(draft.lock), text(draft.key));

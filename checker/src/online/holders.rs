@@ -502,8 +502,38 @@ fn are_apart(arrival: &Arrival, first: Name, second: Name) -> bool {
     base(first) != base(second)
 }
 
-/// As in `fencing/identity.rs`. Of processes that are forgotten nothing is certain.
+/// Two operations are certainly of two holders.
+pub(super) fn are_two(arrival: &Arrival, lock: Name, a: &Kept, b: &Kept) -> bool {
+    let side = |op: &Kept| Side {
+        client: op.client,
+        process: op.process,
+        session: op.session,
+        unnamed: op.is_unnamed(&arrival.names),
+    };
+    sides_differ(arrival, lock, side(a), side(b))
+}
+
 fn differ(arrival: &Arrival, lock: Name, a: &Party, b: &Party) -> bool {
+    let side = |party: &Party| Side {
+        client: party.client,
+        process: party.process,
+        session: party.session,
+        unnamed: party.unnamed,
+    };
+    sides_differ(arrival, lock, side(a), side(b))
+}
+
+/// Who did something.
+#[derive(Clone, Copy, Debug)]
+struct Side {
+    client: Name,
+    process: u64,
+    session: Option<Name>,
+    unnamed: bool,
+}
+
+/// As in `fencing/identity.rs`. Of processes that are forgotten nothing is certain.
+fn sides_differ(arrival: &Arrival, lock: Name, a: Side, b: Side) -> bool {
     if a.session.is_some() && a.session == b.session {
         return false;
     }

@@ -115,6 +115,14 @@ pub(super) struct Key {
     every: usize,
     since_check: usize,
     maker: bool,
+    /// Some of its values are no longer remembered.
+    forgetful: bool,
+    /// Since when it shows a mark that a grant may have raised as well as a write.
+    doubt: Option<u64>,
+    /// Its sign is no definite one, but that doubt.
+    sign_in_doubt: bool,
+    /// The highest token that it has surely accepted.
+    done: Option<Token>,
     /// A mark was shown that a grant had raised.
     raised: bool,
     /// How many writes were answered with a definite no and read, and the first with its read.
@@ -144,6 +152,10 @@ impl Key {
             every,
             since_check: 0,
             maker: false,
+            forgetful: false,
+            doubt: None,
+            sign_in_doubt: false,
+            done: None,
             raised: false,
             applied: None,
             sign: None,
@@ -161,7 +173,7 @@ impl Key {
 
     /// What was proven about this key so far.
     pub fn broken(&mut self) -> Option<&Broken> {
-        if self.since_check > 0 {
+        while self.since_check > 0 {
             self.check();
         }
         let after_sign = self
@@ -172,6 +184,13 @@ impl Key {
             .as_ref()
             .or(self.by_others.as_ref().filter(|_| after_sign))
             .or(self.certain.as_ref().filter(|_| limited))
+    }
+
+    /// A doubt that excuses nothing, because the key is blamed all the same, is no limit of the exact check.
+    pub fn dismiss_doubt(&mut self) {
+        if std::mem::take(&mut self.sign_in_doubt) {
+            self.sign = None;
+        }
     }
 
     /// The exact check still looks at this key.
@@ -187,7 +206,10 @@ impl Key {
             if self.sign.is_none() && self.is_exact() {
                 self.check();
             }
-            self.sign = Some(limit);
+            if self.sign.is_none_or(|sign| limit < sign) {
+                self.sign = Some(limit);
+                self.sign_in_doubt = false;
+            }
         }
     }
 
@@ -196,6 +218,10 @@ impl Key {
             return;
         }
         self.check();
+        // A doubt may have been found out by that.
+        if self.since_check > 0 {
+            self.check();
+        }
         self.outside = Some(limit);
         self.alive.clear();
         self.epochs.clear();
@@ -297,7 +323,7 @@ impl Key {
                 (!exact || matches!(value.stage, Stage::Gone(_))) && value.suspicion.is_none()
             });
             if settled {
-                self.values.remove(&print);
+                self.forgetful |= self.values.remove(&print).is_some();
             } else {
                 self.order.push_back(print);
             }
@@ -314,6 +340,11 @@ impl Key {
             return none;
         }
         let Some(value) = self.values.get_mut(&print) else {
+            // A list may be that of a log, and what stands at its head may have been there before.
+            let listed = value_of(read).is_some_and(serde_json::Value::is_array);
+            if !self.maker && !self.forgetful && !listed {
+                self.certain.get_or_insert_with(|| Broken::of([read]));
+            }
             return none;
         };
         if let (Some(failed), false, false) = (&value.failed, value.other, self.maker)
@@ -381,6 +412,9 @@ impl Key {
             self.stop_by_sign(Limit { index, why });
             self.raised = true;
         }
+        if explanation == Some(Explanation::Either) {
+            self.note_doubt(op);
+        }
         if refusal && op.high_water.is_some_and(|mark| Some(mark) <= op.token) {
             let broken = Broken::of([op]);
             self.certain.get_or_insert(broken.clone());
@@ -407,17 +441,54 @@ impl Key {
         }
     }
 
+    /// A mark is told that a grant may have raised as well as a write: if no write of it is surely in, either did. What
+    /// stands before it is decided first.
+    fn note_doubt(&mut self, op: &Kept) {
+        if self.doubt.is_some() || self.sign.is_some() || !self.is_exact() {
+            return;
+        }
+        let seen = value_of(op)
+            .filter(|_| op.function == Function::Read)
+            .and_then(|value| self.values.get(&fingerprint(value)))
+            .filter(|value| !value.twice)
+            .and_then(|value| value.write.token);
+        let done = self.done.max(seen);
+        let more = match op.high_water {
+            Some(mark) => Some(mark) > done,
+            None => op.token >= done,
+        };
+        if more {
+            self.check();
+            self.doubt = Some(op.completed.unwrap_or(op.invoked).index);
+        }
+    }
+
+    /// By its writes alone the key has no order. Where there is a doubt, grants may have done it.
+    fn refute(&mut self, broken: Broken) {
+        match self.doubt {
+            Some(index) if self.by_writes.is_none() => {
+                let why = Why::Raised;
+                self.sign = Some(Limit { index, why });
+                self.sign_in_doubt = true;
+                self.since_check += 1;
+            }
+            _ => {
+                self.by_writes.get_or_insert(broken);
+            }
+        }
+    }
+
     /// Something that had been forgotten is back, which no order explains.
     fn hurry(&mut self) {
         self.since_check += self.every + self.alive.len();
     }
 
     fn break_both(&mut self, broken: Broken) {
-        if self.sign.is_none() && self.outside.is_none() {
-            self.by_writes.get_or_insert(broken.clone());
-        }
         if self.outside.is_none() {
-            self.by_others.get_or_insert(broken);
+            self.by_others.get_or_insert(broken.clone());
+            if self.sign.is_none() {
+                self.refute(broken);
+            }
         }
     }
 
@@ -549,7 +620,7 @@ impl Key {
             self.by_others.get_or_insert(broken.clone());
         }
         if self.sign.is_none() {
-            self.by_writes.get_or_insert(broken);
+            self.refute(broken);
         }
     }
 
@@ -557,6 +628,7 @@ impl Key {
     fn show(&mut self, token: Token, op: &Kept) {
         self.mark(token, op);
         self.over = self.over.max(Some(token));
+        self.done = self.done.max(Some(token));
     }
 
     fn mark(&mut self, mark: Token, op: &Kept) {
@@ -597,7 +669,7 @@ impl Key {
         }
         match levels.check() {
             Ok(starts) => self.forget(&starts),
-            Err(broken) if refusals => self.by_writes = Some(broken),
+            Err(broken) if refusals => self.refute(broken),
             Err(broken) => self.by_others = Some(broken),
         }
     }

@@ -39,9 +39,12 @@
 //! |---|---|---|
 //! | `stale-write-accepted`, `high-water-lost`, `unfenced-write-accepted`, `partial-fencing` | of each mark, object, key and lock the strongest proof; late writes of unknown outcome; some presented and refused tokens | a stronger proof; for good; there are more than a thousand |
 //! | `token-regression` | of each lock the highest grant; for each open acquire the highest that was known | the answer |
+//! | `phantom-renew` | of each token its grants and releases; the two highest grants of each lock | there are more than [`Limits::tokens`] |
 //! | `duplicate-token`, `double-writer-in-epoch`, `write-without-grant` | of each token who was granted, told, wrote | there are more than [`Limits::tokens`] |
 //! | `write-without-grant` | acquires of unknown outcome, writes that only these explain | for good: they are open |
 //! | `hot-retry` | the last refusal of each holding, and the row before it | 10 ms |
+//! | `write-after-refusal` | the last refusal of each process | the process ends |
+//! | `timestamp-token` | of each lock the last grant, and the first four that show a clock | for good |
 //! | `failed-write-applied`, `not-linearizable` | living clusters, epochs and dormant writes of each key; values | see `key.rs`; [`Limits::values`] |
 //! | signs that grants raise marks | tokens presented and granted, of each scope and lock | there are more than a thousand |
 //!
@@ -73,7 +76,8 @@
 //! | `marks.rs` | proofs of a high water, and writes that came after one |
 //! | `issuer.rs` | the highest grant |
 //! | `holders.rs` | one record a token: to whom it was granted, who wrote under it |
-//! | `retries.rs` | rows of refusals |
+//! | `phantom.rs` | what each client has of each token, and renewals of what is over |
+//! | `retries.rs`, `refused.rs` | rows of refusals; who goes on after one |
 //! | `raises.rs` | marks that no write of the key raised |
 //! | `key.rs` | one object: values, and the exact decision, forgetting |
 //! | `cluster.rs`, `levels.rs` | a write and its reads; what must hold among them |
@@ -90,7 +94,9 @@ mod issuer;
 mod key;
 mod levels;
 mod marks;
+mod phantom;
 mod raises;
+mod refused;
 mod retries;
 mod words;
 
@@ -113,6 +119,9 @@ pub const RULES: &[&str] = &[
     "double-writer-in-epoch",
     "write-without-grant",
     "hot-retry",
+    "write-after-refusal",
+    "timestamp-token",
+    "phantom-renew",
     "not-linearizable",
 ];
 

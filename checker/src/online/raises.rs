@@ -57,6 +57,8 @@ pub(super) struct Sweep {
 pub(super) enum Explanation {
     /// A grant, and no write: a definite sign.
     Grant,
+    /// A grant, or a write that was sent: a sign only if the write is not in.
+    Either,
     /// A write, or something that is neither a sign nor wrong.
     Fine,
     /// Nothing.
@@ -144,8 +146,13 @@ impl Sweep {
             return Explanation::Fine;
         }
         let written = self.written(look.arrival, op, mark);
+        let granted = written.is_some() && self.was_granted(look.arrival, op, mark);
         if written == Some(true) {
-            return Explanation::Fine;
+            return if granted {
+                Explanation::Either
+            } else {
+                Explanation::Fine
+            };
         }
         let explained = match look.arrival.lock(op) {
             Some(lock) => {
@@ -159,8 +166,20 @@ impl Sweep {
         };
         match (explained, written) {
             (true, None) => Explanation::Grant,
+            (true, Some(_)) if granted => Explanation::Either,
             (true, Some(_)) => Explanation::Fine,
             (false, _) => Explanation::None,
+        }
+    }
+
+    /// An acquire or a renewal was answered with this token; of one that is no longer remembered it is taken for granted.
+    fn was_granted(&self, arrival: &Arrival, op: &Operation, mark: Token) -> bool {
+        let knows = |granted: &Granted| {
+            granted.tokens.contains(&mark) || granted.floor.is_some_and(|floor| mark <= floor)
+        };
+        match arrival.lock(op) {
+            Some(lock) => self.granted.get(&lock).is_some_and(knows),
+            None => self.granted.values().any(knows),
         }
     }
 
@@ -169,22 +188,35 @@ impl Sweep {
         if token < Token::ZERO {
             return Explanation::Fine;
         }
-        let presented = self.presented.get(&arrival.scope(op));
-        if presented.is_some_and(|presented| presented.accepted > Some(token)) {
-            return Explanation::Fine;
-        }
-        let sent = presented.is_some_and(|presented| presented.highest > Some(token));
         let mut lost = false;
+        let mut certain = false;
         let mut raises = |granted: &Granted| {
             lost |= granted.any_lost;
+            certain |= granted.highest > Some(token);
             granted.highest > Some(token) || granted.unanswered.is_some()
         };
         let granted = match arrival.lock(op) {
             Some(lock) => self.granted.get(&lock).is_some_and(&mut raises),
-            None => self.granted.values().any(&mut raises),
+            None => {
+                self.granted
+                    .values()
+                    .filter(|granted| raises(granted))
+                    .count()
+                    > 0
+            }
         };
+        let presented = self.presented.get(&arrival.scope(op));
+        let sent = presented.is_some_and(|presented| presented.highest > Some(token));
+        if presented.is_some_and(|presented| presented.accepted > Some(token)) {
+            return if certain {
+                Explanation::Either
+            } else {
+                Explanation::Fine
+            };
+        }
         match (granted, lost) {
             (true, _) if !sent => Explanation::Grant,
+            (true, _) if certain => Explanation::Either,
             (true, _) | (_, true) => Explanation::Fine,
             (false, false) => Explanation::None,
         }

@@ -116,7 +116,13 @@ pub fn sabotaged() -> Vec<(Make, &'static [&'static str])> {
         ),
         (leased(Lie::IgnoresLease), &["overlapping-grant"]),
         (make(Lie::Wraps), &["token-overflow"]),
-        (make(Lie::IsAClock), &["timestamp-token"]),
+        (
+            Make {
+                steps: 250,
+                ..make(Lie::IsAClock)
+            },
+            &["timestamp-token"],
+        ),
         (
             Make {
                 steps: 200,

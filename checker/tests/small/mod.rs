@@ -88,8 +88,13 @@ pub trait Object {
 
 /// Whether some order explains the operations. All orders are tried.
 pub fn is_linearizable<O: Object>(object: &O, ops: &[Op]) -> bool {
+    is_linearizable_from(object, ops, &object.initial())
+}
+
+/// The same, from another beginning.
+pub fn is_linearizable_from<O: Object>(object: &O, ops: &[Op], state: &O::State) -> bool {
     let ops: Vec<&Op> = ops.iter().filter(|op| !object.says_nothing(op)).collect();
-    explains(object, &ops, &object.initial())
+    explains(object, &ops, state)
 }
 
 fn explains<O: Object>(object: &O, rest: &[&Op], state: &O::State) -> bool {

@@ -45,13 +45,31 @@ pub fn report() -> Vec<Row> {
         / 1e6;
     vec![
         row(
-            "report of a run with 1,000,000 operations",
+            "report of a run with 1,000,000 operations and 8,700 faults",
             format!("{seconds:.1} s"),
             "under 5 s",
         ),
         row("its memory at most", format!("{peak:.0} MB"), "1 GB"),
         row("its report.html", format!("{html:.1} MB"), "5 MB"),
     ]
+}
+
+/// One fault for so many operations, as in a default run of many hours.
+const EVERY: u64 = 115;
+
+fn fault(file: &mut impl Write, index: u64, time: u64, id: u64, phase: &str) {
+    let (kind, of) = [
+        ("pause", ""),
+        ("hole", "-lock"),
+        ("zombie", ""),
+        ("lost-reply", "-resource"),
+    ][id as usize % 4];
+    let on = format!("w{}{of}", id % 5 + 1);
+    writeln!(
+        file,
+        "{{\"index\":{index},\"time\":{time},\"type\":\"fault\",\"fault\":\"{kind}\",\"phase\":\"{phase}\",\"id\":{id},\"on\":[\"{on}\"],\"outcome\":\"installed\"}}"
+    )
+    .expect("written");
 }
 
 /// A short real run whose history is replaced by a made-up one of so many operations.
@@ -73,8 +91,15 @@ fn saved_run(out: &Path, operations: u64) -> PathBuf {
     let mut file = std::io::BufWriter::new(std::fs::File::create(&history).expect("ours"));
     writeln!(file, "{header}").expect("written");
     let mut marks: BTreeMap<u64, u64> = BTreeMap::new();
+    let mut index = 0;
     for operation in 0..operations {
-        let (index, time, client) = (2 * operation, operation * 20_000, operation % 10);
+        let (time, client) = (operation * 20_000, operation % 10);
+        for (place, phase) in [(0, "begin"), (EVERY / 4, "end")] {
+            if operation % EVERY == place {
+                fault(&mut file, index, time, operation / EVERY, phase);
+                index += 1;
+            }
+        }
         let lock = client % 4 + 1;
         let head = format!("\"process\":{},\"client\":\"c{}\"", 2 * client, client + 1);
         let token = marks.entry(lock).or_insert(1);
@@ -117,6 +142,7 @@ fn saved_run(out: &Path, operations: u64) -> PathBuf {
             time + 10_000
         )
         .expect("written");
+        index += 2;
     }
     file.flush().expect("written");
     folder

@@ -2,15 +2,16 @@
 
 use std::fs::File;
 use std::io::{Cursor, ErrorKind, Read};
+use std::path::Path;
 use std::time::Instant;
 
 use fencepost_checker::fencing::FINDINGS;
 use fencepost_checker::history::{self, History, HistoryError, Intake, Lines, ReadError};
-use fencepost_checker::linearizability::Limits;
+use fencepost_checker::linearizability::{Impasse, Limits};
 use fencepost_checker::models::MODELS;
 use fencepost_checker::online::{self, Online, RULES};
 use fencepost_checker::verdict::Judgement;
-use fencepost_checker::{Model, Options, judge_within};
+use fencepost_checker::{Model, Options, impasses, judge_within};
 
 use crate::cli::{CheckArguments, Ci, Format};
 use crate::error::{EXIT_USAGE, HarnessError};
@@ -55,6 +56,7 @@ pub fn check(arguments: &CheckArguments) -> Result<u8, HarnessError> {
             "--json and annotations for a CI do not go together: one of them is right".to_owned(),
         ));
     }
+    fits(model, arguments)?;
     let mut worst = 0;
     for file in &arguments.files {
         let judged = if file == "-" {
@@ -64,6 +66,9 @@ pub fn check(arguments: &CheckArguments) -> Result<u8, HarnessError> {
         };
         let status = match judged {
             Ok(judged) => {
+                if let Some(path) = &arguments.html {
+                    write_page(path, file, &judged, model)?;
+                }
                 if arguments.json {
                     print_json(file, &judged)
                 } else if annotated {
@@ -86,6 +91,54 @@ pub fn check(arguments: &CheckArguments) -> Result<u8, HarnessError> {
     Ok(worst)
 }
 
+/// Whether the flags mean something for this model; what would be ignored is refused.
+fn fits(model: Model, arguments: &CheckArguments) -> Result<(), HarnessError> {
+    if model == Model::Fencing {
+        let given = [
+            ("--initial", !arguments.initial.is_null()),
+            ("--joined", arguments.joined),
+            ("--steps", arguments.steps.is_some()),
+            ("--memory", arguments.memory.is_some()),
+            ("--within", arguments.within.is_some()),
+            ("--html", arguments.html.is_some()),
+        ];
+        let given: Vec<&str> = given
+            .iter()
+            .filter(|flag| flag.1)
+            .map(|flag| flag.0)
+            .collect();
+        if !given.is_empty() {
+            return Err(HarnessError::Usage(format!(
+                "{} {} not apply to the model fencing, which needs no search; another --model is right",
+                given.join(", "),
+                if given.len() == 1 { "does" } else { "do" }
+            )));
+        }
+    }
+    if arguments.html.is_some() && arguments.files.len() > 1 {
+        let message = "--html is the page of one file; one FILE is right";
+        return Err(HarnessError::Usage(message.to_owned()));
+    }
+    let admits = model.admits(&arguments.initial, arguments.joined);
+    admits.map_err(|unfit| {
+        let flag = if arguments.joined {
+            "--joined".to_owned()
+        } else {
+            format!("--initial {}", arguments.initial)
+        };
+        HarnessError::Usage(format!("{flag}: {unfit}"))
+    })
+}
+
+fn write_page(path: &Path, file: &str, judged: &Judged, model: Model) -> Result<(), HarnessError> {
+    let headline = report::register_headline(&judged.judgement);
+    let page = report::impasse_page(file, model.name(), &headline, &judged.impasses);
+    std::fs::write(path, page).map_err(|source| HarnessError::Output {
+        path: path.to_owned(),
+        source,
+    })
+}
+
 /// Judges a history within the limits that were given; time is counted from here.
 fn whole(history: &History, model: Model, arguments: &CheckArguments) -> Judged {
     let begun = Instant::now();
@@ -96,9 +149,19 @@ fn whole(history: &History, model: Model, arguments: &CheckArguments) -> Judged 
         stop: arguments.within.is_some().then_some(&late),
         threads: None,
     };
-    let initial = arguments.initial.clone();
+    let options = Options {
+        initial: arguments.initial.clone(),
+        joined: arguments.joined,
+        limits,
+    };
+    let judgement = judge_within(history, model, &options);
+    let impasses = match arguments.html {
+        Some(_) => impasses(history, &judgement, model, &options),
+        None => Vec::new(),
+    };
     Judged {
-        judgement: judge_within(history, model, &Options { initial, limits }),
+        judgement,
+        impasses,
         warnings: history.warnings.clone(),
     }
 }
@@ -118,6 +181,8 @@ enum Unreadable {
 /// What is told of a file.
 struct Judged {
     judgement: Judgement,
+    /// For a page: where orders end.
+    impasses: Vec<Impasse>,
     warnings: Vec<String>,
 }
 
@@ -160,8 +225,11 @@ fn judge_pipe(
         }
     }
     let format = recognise(format, &held)?;
-    let streams =
-        format == history::Format::Jsonl && Online::judges(model) && arguments.initial.is_null();
+    // A page is made from the whole.
+    let streams = format == history::Format::Jsonl
+        && Online::judges(model)
+        && arguments.initial.is_null()
+        && arguments.html.is_none();
     if streams && held.len() > kept {
         return judge_stream(&held, pipe, &mut block, model, kept);
     }
@@ -211,15 +279,19 @@ fn judge_stream(
     let mut warnings = lines.warnings().to_vec();
     warnings.extend_from_slice(judge.warnings());
     if model == Model::Fencing {
+        let names = FINDINGS.iter().map(|info| info.name);
+        let others: Vec<&str> = names.filter(|name| !RULES.contains(name)).collect();
         warnings.push(format!(
-            "longer than {} MiB, so it was judged as it came, by {} of {} rules; `fencepost check FILE` judges a file by all",
+            "longer than {} MiB, so it was judged as it came, by {} of {} rules; `fencepost check FILE` judges a file by all. Not judged in a stream: {}",
             kept >> 20,
             RULES.len(),
-            FINDINGS.len()
+            FINDINGS.len(),
+            others.join(", ")
         ));
     }
     Ok(Judged {
         judgement: judge.finish()?,
+        impasses: Vec::new(),
         warnings,
     })
 }

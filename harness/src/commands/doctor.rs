@@ -45,6 +45,7 @@ pub fn doctor(arguments: &DoctorArguments) -> Result<u8, HarnessError> {
         })
     };
     needed("local target: ports 21000 to 31999", room::ports());
+    needed("local target: open files", room::open_files());
     needed(
         "local target: journal for heal",
         room::journal(&state_folder()),

@@ -14,7 +14,7 @@ const BLOCK: usize = 1 << 18;
 /// Writes the history, event by event, to a file or to standard output. A reader that goes away ends it.
 ///
 /// # Errors
-/// When a share is none, or the file cannot be written.
+/// When a share is none, the file cannot be written, or the history gave no occasion for its defect.
 pub fn generate(arguments: &GenerateArguments) -> Result<u8, HarnessError> {
     for (flag, share) in [
         ("--reads", arguments.reads),
@@ -39,24 +39,34 @@ pub fn generate(arguments: &GenerateArguments) -> Result<u8, HarnessError> {
         nameless: arguments.nameless,
         defect: arguments.defect,
     };
-    let events = Generator::new(&settings);
-    let Some(path) = &arguments.out else {
-        return match write(events, std::io::stdout().lock()) {
-            Err(source) if source.kind() != ErrorKind::BrokenPipe => Err(HarnessError::System {
-                what: "write to standard output",
+    let mut events = Generator::new(&settings);
+    match &arguments.out {
+        None => match write(&mut events, std::io::stdout().lock()) {
+            Ok(()) => {}
+            Err(source) if source.kind() == ErrorKind::BrokenPipe => return Ok(0),
+            Err(source) => {
+                let what = "write to standard output";
+                return Err(HarnessError::System { what, source });
+            }
+        },
+        Some(path) => {
+            let written = File::create(path).and_then(|file| write(&mut events, file));
+            written.map_err(|source| HarnessError::Output {
+                path: path.clone(),
                 source,
-            }),
-            _ => Ok(0),
-        };
-    };
-    let written = File::create(path).and_then(|file| write(events, file));
-    written.map(|()| 0).map_err(|source| HarnessError::Output {
-        path: path.clone(),
-        source,
-    })
+            })?;
+        }
+    }
+    if let Some(defect) = arguments.defect.filter(|_| events.planted().is_none()) {
+        let message = format!(
+            "the history gives no occasion for --defect {defect}, so it is honest: more --operations, --clients, --zombies or --reads may give one"
+        );
+        return Err(HarnessError::Internal(message));
+    }
+    Ok(0)
 }
 
-fn write(events: Generator, mut out: impl Write) -> std::io::Result<()> {
+fn write(events: &mut Generator, mut out: impl Write) -> std::io::Result<()> {
     let mut block = Vec::with_capacity(BLOCK + 1024);
     for event in events {
         event.write(&mut block);

@@ -128,10 +128,10 @@ fn heal_run(orphan: Orphan) -> Result<Vec<String>, HarnessError> {
 impl Orphan {
     fn booted_now(&self) -> bool {
         let boot = self.entries.iter().find_map(|entry| match entry {
-            Entry::Run { boot_id, .. } => Some(boot_id.clone()),
+            Entry::Run { boot_id, .. } if !boot_id.is_empty() => Some(boot_id.clone()),
             _ => None,
         });
-        // A journal without its first line is of this boot as far as anybody knows; the marker decides.
+        // A journal that does not say is of this boot as far as anybody knows; the marker decides.
         boot.is_none_or(|boot| boot == proc::boot_id())
     }
 

@@ -1,18 +1,21 @@
 //! `fencepost run`: the main job.
 
 use std::io::Read;
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::time::Duration;
 
 use fencepost_checker::verdict::Verdict;
 use fencepost_workloads::seed::Seed;
-use fencepost_workloads::suite::{BUILT_IN, Count, Fault, Suite, TargetKind, built_in};
+use fencepost_workloads::suite::{BUILT_IN, Count, Fault, Suite, SuiteError, TargetKind, built_in};
 
 use clap::ValueEnum as _;
 
 use crate::cli::{Ci, RunArguments, RunFormat, TargetName};
 use crate::defects::{Defects, Entry, catalogue};
 use crate::error::{EXIT_FAILURE, HarnessError};
+use crate::limits;
 use crate::machine;
 use crate::proxies;
 use crate::report;
@@ -90,11 +93,13 @@ fn status(end: &RunEnd) -> u8 {
 }
 
 fn order(arguments: &RunArguments) -> Result<Order, HarnessError> {
+    limits::open_files().map_err(HarnessError::Internal)?;
     let target = arguments.target.map(|target| match target {
         TargetName::Local => TargetKind::Local,
         TargetName::External => TargetKind::External,
     });
-    let mut suite = suite(&arguments.suite, target)?;
+    let given = Given::read(&arguments.suite)?;
+    let mut suite = Suite::parse_for(&given.text, &given.origin, target)?;
     if let Some(limit) = arguments.time_limit {
         suite.run.time_limit = limit;
     }
@@ -122,13 +127,14 @@ fn order(arguments: &RunArguments) -> Result<Order, HarnessError> {
         .consistent()
         .map_err(|misfit| HarnessError::Usage(misfit.to_string()))?;
     buildable(&suite, &arguments.suite)?;
-    startable(&suite)?;
+    startable(&suite, &given)?;
     if let Some(program) = suite.worker.command.first()
         && !can_be_started(program)
     {
-        return Err(HarnessError::Usage(format!(
-            "worker.command: there is no program {program:?} that can be started: a path, or a name on the PATH, is right"
-        )));
+        return Err(given.is_wrong(
+            &["worker.command"],
+            format!("there is no program {program:?} that can be started: a path, or a name on the PATH, is right"),
+        ));
     }
     if let Some(api) = arguments.toxiproxy {
         proxies::look_at(api).map_err(|why| {
@@ -193,7 +199,7 @@ fn buildable(suite: &Suite, name: &str) -> Result<(), HarnessError> {
 }
 
 /// That the suite's servers can be started here; or reached, and logged in to, where they are the user's.
-fn startable(suite: &Suite) -> Result<(), HarnessError> {
+fn startable(suite: &Suite, given: &Given) -> Result<(), HarnessError> {
     if suite.target.kind == TargetKind::Local {
         for service in Service::ALL {
             (systems::kind_of(suite, service).installed)().map_err(|why| {
@@ -203,68 +209,120 @@ fn startable(suite: &Suite) -> Result<(), HarnessError> {
         return Ok(());
     }
     let (of_lock, of_resource) = suite.access();
-    for (table, access) in [("lock", of_lock), ("resource", of_resource)] {
+    for (access, env, file) in [
+        (of_lock, "lock.password_env", "lock.password_file"),
+        (
+            of_resource,
+            "resource.password_env",
+            "resource.password_file",
+        ),
+    ] {
         if let Some(name) = &access.password_env
             && std::env::var_os(name).is_none()
         {
-            return Err(HarnessError::Usage(format!(
-                "{table}.password_env: the environment has no {name}: a variable that holds the password is right"
-            )));
+            return Err(given.is_wrong(
+                &[env],
+                format!(
+                    "the environment has no {name}: a variable that holds the password is right"
+                ),
+            ));
         }
         if let Some(path) = &access.password_file
             && let Err(error) = std::fs::File::open(path)
         {
             let path = path.display();
-            return Err(HarnessError::Usage(format!(
-                "{table}.password_file: {path}: {error}; a file that holds the password is right"
-            )));
+            return Err(given.is_wrong(
+                &[file],
+                format!("{path}: {error}; a file that holds the password is right"),
+            ));
         }
     }
     for service in Service::ALL {
-        systems::external_addresses(suite, service)?;
+        let fields = match service {
+            Service::Lock => ["lock.endpoints", "lock.url"],
+            Service::Resource => ["resource.endpoints", "resource.url"],
+        };
+        // One that answers is enough: the others may be down, and what that means is for the run to find out.
+        let mut silent = None;
+        for (name, address) in systems::external_addresses(suite, service)? {
+            match TcpStream::connect_timeout(&address, ANSWERS_WITHIN) {
+                Ok(_) => {
+                    silent = None;
+                    break;
+                }
+                Err(error) => silent = silent.or(Some((name, error))),
+            }
+        }
+        if let Some((name, error)) = silent {
+            let message = format!(
+                "{name} does not answer ({error}): the address of a server that runs is right"
+            );
+            return Err(given.is_wrong(&fields, message));
+        }
     }
     Ok(())
 }
 
+/// How long a server of the user's may take to accept a connection.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
+
 /// The largest suite that is read, in bytes.
 const LARGEST_SUITE: u64 = 1 << 20;
 
-/// A built-in suite by its name, or a file.
-fn suite(name: &str, target: Option<TargetKind>) -> Result<Suite, HarnessError> {
-    if let Some(suite) = built_in(name) {
-        let origin = format!("built-in suite {name}");
-        return Ok(Suite::parse_for(suite.text, &origin, target)?);
+/// A suite as it was given: a built-in one, or a file.
+struct Given {
+    origin: String,
+    text: String,
+}
+
+impl Given {
+    /// What is wrong with one of `fields`, with its line where the suite has one.
+    fn is_wrong(&self, fields: &[&'static str], message: String) -> HarnessError {
+        SuiteError::of_use(fields, message, &self.text, &self.origin).into()
     }
-    let path = Path::new(name);
-    let looks_like_a_file = path.extension().is_some() || name.contains('/');
-    if !looks_like_a_file && !path.exists() {
-        let known: Vec<_> = BUILT_IN.iter().map(|suite| suite.name).collect();
-        return Err(HarnessError::Usage(format!(
-            "no suite {name:?}: there are {}, or a file such as my-suite.toml",
-            known.join(", ")
-        )));
+
+    /// By the name of a built-in one, or of a file.
+    fn read(name: &str) -> Result<Self, HarnessError> {
+        if let Some(suite) = built_in(name) {
+            return Ok(Self {
+                origin: format!("built-in suite {name}"),
+                text: suite.text.to_owned(),
+            });
+        }
+        let path = Path::new(name);
+        let looks_like_a_file = path.extension().is_some() || name.contains('/');
+        if !looks_like_a_file && !path.exists() {
+            let known: Vec<_> = BUILT_IN.iter().map(|suite| suite.name).collect();
+            return Err(HarnessError::Usage(format!(
+                "no suite {name:?}: there are {}, or a file such as my-suite.toml",
+                known.join(", ")
+            )));
+        }
+        let input = |source| HarnessError::Input {
+            path: path.to_owned(),
+            source,
+        };
+        // A pipe would be waited for.
+        if !std::fs::metadata(path).map_err(input)?.is_file() {
+            return Err(HarnessError::Usage(format!(
+                "{name}: no regular file: a TOML file is right"
+            )));
+        }
+        let mut text = String::new();
+        let file = std::fs::File::open(path).map_err(input)?;
+        file.take(LARGEST_SUITE + 1)
+            .read_to_string(&mut text)
+            .map_err(input)?;
+        if text.len() as u64 > LARGEST_SUITE {
+            return Err(HarnessError::Usage(format!(
+                "{name}: larger than {LARGEST_SUITE} bytes: a suite is a small TOML file"
+            )));
+        }
+        Ok(Self {
+            origin: name.to_owned(),
+            text,
+        })
     }
-    let input = |source| HarnessError::Input {
-        path: path.to_owned(),
-        source,
-    };
-    // A pipe would be waited for.
-    if !std::fs::metadata(path).map_err(input)?.is_file() {
-        return Err(HarnessError::Usage(format!(
-            "{name}: no regular file: a TOML file is right"
-        )));
-    }
-    let mut text = String::new();
-    let file = std::fs::File::open(path).map_err(input)?;
-    file.take(LARGEST_SUITE + 1)
-        .read_to_string(&mut text)
-        .map_err(input)?;
-    if text.len() as u64 > LARGEST_SUITE {
-        return Err(HarnessError::Usage(format!(
-            "{name}: larger than {LARGEST_SUITE} bytes: a suite is a small TOML file"
-        )));
-    }
-    Ok(Suite::parse_for(&text, name, target)?)
 }
 
 /// Those of `faults` whose kind or label is named.

@@ -16,8 +16,14 @@ use crate::run_record::RunRecord;
 /// More rows than this are not drawn; the caption says so.
 const MOST_ROWS: usize = 14;
 const ROW: f64 = 17.0;
-/// A band that begins and ends as near as this to the one of its kind before is not shaded again, in pixels.
+/// A band that begins and ends as near as this to the one of its kind before is not drawn again, in pixels.
 const SAME: f64 = 3.0;
+/// Of more bands of one kind only those are drawn that reach further right than all before, by [`STEP`].
+const FEW: usize = 100;
+/// What is too narrow to be told from its neighbours where there are many, in pixels.
+const STEP: f64 = 8.0;
+/// A narrower part of a bar is not hatched, in pixels.
+const HATCHED: f64 = 3.0;
 
 /// A fault that was in force.
 #[derive(Clone, Debug)]
@@ -73,6 +79,12 @@ pub fn skipped(history: &History) -> Option<String> {
 }
 
 impl Band<'_> {
+    /// Where it is drawn; never so short that it would not be seen.
+    fn span(&self, axis: &Axis) -> (f64, f64) {
+        let from = axis.x(self.from);
+        (from, axis.x(self.to).max(from + 2.0))
+    }
+
     /// The colour of its kind.
     #[must_use]
     pub fn colour(&self) -> Colour {
@@ -140,6 +152,7 @@ pub fn strip(scene: &mut Scene, axis: &Axis, bands: &[Band<'_>], top: f64) -> St
     }
     let left_out = labels.len().saturating_sub(MOST_ROWS);
     labels.truncate(MOST_ROWS);
+    let mut hidden = 0;
     for (row, label) in labels.iter().enumerate() {
         let middle = top + ROW * (row as f64 + 0.5);
         scene.line(at(axis.left, middle), at(axis.right, middle), GRID, 1);
@@ -150,13 +163,14 @@ pub fn strip(scene: &mut Scene, axis: &Axis, bands: &[Band<'_>], top: f64) -> St
             SOFT_INK,
             Anchor::End,
         );
+        let mut spots = Spots::default();
         for band in bands.iter().filter(|band| band.label == *label) {
-            let area = Area::new(
-                axis.x(band.from),
-                middle - 5.0,
-                axis.x(band.to).max(axis.x(band.from) + 2.0),
-                middle + 5.0,
-            );
+            let (from, to) = band.span(axis);
+            if !spots.is_new(band, from, to) {
+                hidden += 1;
+                continue;
+            }
+            let area = Area::new(from, middle - 5.0, to, middle + 5.0);
             if band.certain {
                 scene.fill(area, band.colour());
             }
@@ -168,7 +182,11 @@ pub fn strip(scene: &mut Scene, axis: &Axis, bands: &[Band<'_>], top: f64) -> St
     } else {
         top + ROW * labels.len() as f64 + 8.0
     };
-    Strip { bottom, left_out }
+    Strip {
+        bottom,
+        left_out,
+        hidden,
+    }
 }
 
 /// What [`strip`] drew.
@@ -178,6 +196,57 @@ pub struct Strip {
     pub bottom: f64,
     /// Labels without a row.
     pub left_out: usize,
+    /// Faults that would lie on others of their row.
+    pub hidden: usize,
+}
+
+impl Strip {
+    /// What is said of the faults that lie on others, if there are any.
+    #[must_use]
+    pub fn hidden_note(&self) -> Option<String> {
+        let verb = if self.hidden == 1 { "lies" } else { "lie" };
+        (self.hidden > 0).then(|| {
+            format!(
+                "{} {verb} within {STEP} px of others of the kind and {} no band.",
+                counted(self.hidden as u64, "fault"),
+                if self.hidden == 1 { "has" } else { "have" }
+            )
+        })
+    }
+}
+
+/// Where bands were drawn, kind by kind: thousands of faults on one spot are seen no better than one of them.
+#[derive(Default)]
+struct Spots(HashMap<(Colour, bool), Spot>);
+
+/// The last band of a kind, how far right its kind reaches, and how many there were.
+struct Spot {
+    last: (f64, f64),
+    reached: f64,
+    seen: usize,
+}
+
+impl Spots {
+    /// Whether a band from one place to another shows something that the ones of its kind before do not. Where there
+    /// are few, each that is not on the very spot of the last one does.
+    fn is_new(&mut self, band: &Band<'_>, from: f64, to: f64) -> bool {
+        let spot = self.0.entry((band.colour(), band.certain)).or_insert(Spot {
+            last: (f64::MIN, f64::MIN),
+            reached: f64::MIN,
+            seen: 0,
+        });
+        spot.seen += 1;
+        let is_new = if spot.seen <= FEW {
+            (from - spot.last.0).abs() >= SAME || (to - spot.last.1).abs() >= SAME
+        } else {
+            to - spot.reached >= STEP
+        };
+        if is_new {
+            spot.last = (from, to);
+            spot.reached = spot.reached.max(to);
+        }
+        is_new
+    }
 }
 
 /// Shades `area`'s height behind everything for each of `bands`.
@@ -188,20 +257,12 @@ pub fn shade<'a>(
     area: Area,
     alpha: f64,
 ) {
-    let mut drawn: HashMap<(Colour, bool), (f64, f64)> = HashMap::new();
+    let mut spots = Spots::default();
     for band in bands {
-        let (from, to) = (
-            axis.x(band.from),
-            axis.x(band.to).max(axis.x(band.from) + 2.0),
-        );
-        // Thousands of faults on one spot are seen no better than one of them.
-        let last = drawn
-            .entry((band.colour(), band.certain))
-            .or_insert((f64::MIN, f64::MIN));
-        if (from - last.0).abs() < SAME && (to - last.1).abs() < SAME {
+        let (from, to) = band.span(axis);
+        if !spots.is_new(band, from, to) {
             continue;
         }
-        *last = (from, to);
         let alpha = if band.certain {
             alpha
         } else {
@@ -232,7 +293,7 @@ pub fn hatch_stopped<'a>(
             axis.x(band.from).max(bar.left),
             axis.x(band.to).min(bar.right),
         );
-        if from < to {
+        if to - from >= HATCHED {
             scene.hatch(Area::new(from, bar.top, to, bar.bottom), SOFT_INK.tint(0.6));
         }
     }
@@ -283,6 +344,40 @@ mod tests {
                 "{on:?}"
             );
         }
+    }
+
+    #[test]
+    fn of_thousands_of_faults_as_many_are_drawn_as_can_be_told_apart() {
+        let mut recording = Recording::default();
+        recording.grant("c1", "s", 1, 0, 1);
+        for id in 0..5_000 {
+            let (from, worker) = (id * 20, format!("w{}", 1 + id % 3));
+            recording.fault(
+                id,
+                "pause",
+                &[worker.as_str()],
+                from,
+                Some(from + 15),
+                "installed",
+            );
+        }
+        let history = recording.history();
+        let bands = bands(&history);
+        let axis = Axis {
+            left: 100.0,
+            right: 1_100.0,
+            from: 0,
+            to: 100_000_000_000,
+        };
+        let mut scene = Scene::new(1_200, "many");
+        let strip = strip(&mut scene, &axis, &bands, 0.0);
+        let drawn = bands.len() - strip.hidden;
+        assert!((150..250).contains(&drawn), "{drawn}");
+        assert!(
+            strip
+                .hidden_note()
+                .is_some_and(|note| note.contains("have no band"))
+        );
     }
 
     #[test]

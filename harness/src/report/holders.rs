@@ -80,6 +80,7 @@ pub fn holders(source: &Source<'_>) -> Scene {
     let below = legend(&mut scene, &entries(!pointed.is_empty()), LEFT, below, 14.0);
     let below = legend(&mut scene, &band_entries(&bands), LEFT, below, 14.0);
     let mut notes = counts.notes(dropped, strip.left_out);
+    notes.extend(strip.hidden_note());
     notes.extend(skipped(history));
     let below = captions(&mut scene, &notes, LEFT, below + 2.0);
     scene.height = (below + 8.0) as u32;

@@ -6,6 +6,7 @@
 //! | `headline.rs` | verdict and cause in one sentence |
 //! | `terminal.rs` | what is printed: findings and denominators |
 //! | `page.rs`, `markup.rs`, `page.css` | `report.html` |
+//! | `impasse.rs` | where the order of a model ends: the page of `check --html` |
 //! | `summary.rs` | `summary.md` |
 //! | `junit.rs`, `annotations.rs` | `junit.xml`; what a CI shows beside a job |
 //! | [`plots`] | the table of pictures: start here |
@@ -37,6 +38,7 @@ mod frame;
 mod handover;
 mod headline;
 mod holders;
+mod impasse;
 mod junit;
 mod lag;
 mod lanes;
@@ -78,6 +80,7 @@ use crate::run_record::RunRecord;
 pub use annotations::{github, github_run, quoted};
 use drawings::{Failure, Wanted, drawn, inlays, scene_of, that_fit, wanted};
 pub use headline::{headline, register_headline, run_headline};
+pub use impasse::impasse_page;
 pub use junit::junit;
 pub use plain::plain;
 use source::Source;

@@ -55,13 +55,19 @@ pub fn page(source: &Source<'_>, inlays: &[Inlay], failures: &[String]) -> Strin
         circumstances(source),
     ]
     .concat();
+    document(&title, &body)
+}
+
+/// A document that needs nothing else.
+#[must_use]
+pub fn document(title: &str, body: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; font-src data:\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n\
          {}<style>\n{}{STYLE}</style>\n</head>\n<body>\n<main>\n{body}</main>\n</body>\n</html>\n",
-        element("title", &title),
+        element("title", title),
         face()
     )
 }

@@ -102,6 +102,7 @@ impl<'h> Panel<'h> {
                 counted(self.strip.left_out as u64, "more kind of fault")
             ));
         }
+        notes.extend(self.strip.hidden_note());
         notes.extend(self.skipped);
         let below = captions(scene, &notes, left, below + 2.0);
         scene.height = (below + 8.0) as u32;

@@ -129,6 +129,7 @@ pub fn refusals(run: &RunRecord, history: &History) -> Scene {
             counted(strip.left_out as u64, "more kind of fault")
         ));
     }
+    notes.extend(strip.hidden_note());
     notes.extend(skipped(history));
     let below = captions(&mut scene, &notes, LEFT, below + 2.0);
     scene.height = (below + 8.0) as u32;

@@ -35,8 +35,8 @@ use roll_call::BETWEEN_ROLL_CALLS;
 pub use wishes::{Held, SeenWrite, Wish};
 use wishes::{Quieting, SentWatch, Take, WaiterTake, Watch};
 
-/// How long before a final read that failed is tried again.
-const BETWEEN_READS: Duration = Duration::from_millis(20);
+/// How long before a final read that failed is tried again: at first, and at most.
+const BETWEEN_READS: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)];
 /// How far the pace may fall behind before what was missed is dropped.
 const CATCH_UP: Duration = Duration::from_millis(100);
 /// The share of load operations that are writes, where a holder is free to write.
@@ -277,6 +277,7 @@ impl Conductor {
         let mut missing: Vec<(usize, String)> = keys
             .flat_map(|(lock, keys)| keys.keys.iter().map(move |key| (lock, key.clone())))
             .collect();
+        let mut pause = BETWEEN_READS[0];
         while !missing.is_empty() && self.clock.now() < deadline {
             if self.workers.iter().all(|worker| worker.link.is_none()) {
                 break;
@@ -294,7 +295,7 @@ impl Conductor {
                 }
             }
             // With nobody free to read, whoever is busy or held back needs a moment.
-            let pause = if batch.is_empty() {
+            let until = if batch.is_empty() {
                 self.clock.now() + Duration::from_millis(10)
             } else {
                 deadline
@@ -310,8 +311,8 @@ impl Conductor {
                         }
                         self.receive(message);
                     }
-                    () = tokio::time::sleep_until(self.clock.instant(pause.min(self.clock.now() + BETWEEN_ROLL_CALLS))) => {
-                        if self.clock.now() >= pause {
+                    () = tokio::time::sleep_until(self.clock.instant(until.min(self.clock.now() + BETWEEN_ROLL_CALLS))) => {
+                        if self.clock.now() >= until {
                             break;
                         }
                     }
@@ -331,7 +332,8 @@ impl Conductor {
             again.extend(batch.into_values());
             missing = again;
             if !missing.is_empty() {
-                tokio::time::sleep(BETWEEN_READS).await;
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(BETWEEN_READS[1]);
             }
         }
         self.drain(Duration::from_millis(500)).await;

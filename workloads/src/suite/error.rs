@@ -105,6 +105,12 @@ impl SuiteError {
         Self::at(place.map(|(_, start)| start), reason, text, origin)
     }
 
+    /// What is found wrong with `fields` only when the suite is used: `text` is the suite's, `origin` names it.
+    #[must_use]
+    pub fn of_use(fields: &[&'static str], message: String, text: &str, origin: &str) -> Self {
+        Self::of_misfit(&Misfit::between(fields, message), text, origin)
+    }
+
     /// What is wrong at a byte of the text, with that line of it.
     fn at(start: Option<usize>, reason: String, text: &str, origin: &str) -> Self {
         let line = start.map(|start| {

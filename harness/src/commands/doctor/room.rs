@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::limits;
 use crate::targets::Ports;
 
 /// A default run takes 13 ports; several runs, and room to draw from, should be there.
@@ -21,6 +22,11 @@ pub(super) fn ports() -> Result<String, String> {
             "{shown}; end what listens there (`ss -ltn` shows it): {PORTS_NEEDED} should be free"
         ))
     }
+}
+
+/// Files and sockets that one process may have open at once.
+pub(super) fn open_files() -> Result<String, String> {
+    limits::open_files().map(|room| format!("a process may have {room} files open"))
 }
 
 /// Made if it is not there, as a run would.
