@@ -463,14 +463,20 @@ async fn tell_of_its_end(
     conductor: mpsc::UnboundedSender<Message>,
 ) {
     let has_ended = || node.lock().is_ok_and(|mut node| node.ended().is_some());
-    while !has_ended() {
-        tokio::time::sleep(BETWEEN_LOOKS).await;
-        if conductor.is_closed() {
-            return;
+    // One that a fault killed has another in its place by the second look.
+    loop {
+        while !has_ended() {
+            tokio::time::sleep(BETWEEN_LOOKS).await;
+            if conductor.is_closed() {
+                return;
+            }
+        }
+        // What it still said is read first; most ends are told by the pipe.
+        tokio::time::sleep(ENDS_WITHIN).await;
+        if has_ended() {
+            break;
         }
     }
-    // What it still said is read first; most ends are told by the pipe.
-    tokio::time::sleep(ENDS_WITHIN).await;
     let why =
         FromWorker::Ended("has ended, though something of it holds its standard output".to_owned());
     let _ = conductor.send(Message::Worker(worker, why));
