@@ -20,6 +20,12 @@ use crate::error::HarnessError;
 /// How often it is asked what is proven, at the most.
 const ASK_EVERY: Duration = Duration::from_millis(100);
 
+/// Findings that what comes later may take back: they count once they have lasted.
+const TAKEN_BACK: [&str; 2] = ["starvation", "fenced-out"];
+
+/// For how long.
+const LASTS: Duration = Duration::from_secs(2);
+
 /// Where the recorder sends what it has written.
 pub type Lines = mpsc::Sender<Line>;
 
@@ -78,6 +84,11 @@ fn judge_the_whole(inbox: &mpsc::Receiver<Line>, wanted: &[&str]) -> bool {
     let mut waiting: BTreeMap<u64, Event> = BTreeMap::new();
     let (mut index, mut time) = (0, 0);
     let (mut asked, mut pause) = (Instant::now(), ASK_EVERY);
+    let mut found_since: Option<Instant> = None;
+    let lasts = match wanted.iter().any(|name| TAKEN_BACK.contains(name)) {
+        true => LASTS,
+        false => Duration::ZERO,
+    };
     loop {
         match inbox.recv_timeout(ASK_EVERY) {
             Ok(line) => {
@@ -100,7 +111,11 @@ fn judge_the_whole(inbox: &mpsc::Receiver<Line>, wanted: &[&str]) -> bool {
         if new && asked.elapsed() >= pause {
             let begun = Instant::now();
             if found(&text, &waiting, index, time, wanted) {
-                return true;
+                if found_since.get_or_insert(begun).elapsed() >= lasts {
+                    return true;
+                }
+            } else {
+                found_since = None;
             }
             // At most a tenth of the time is spent on it, however long the run is.
             pause = ASK_EVERY.max(begun.elapsed() * 10);
