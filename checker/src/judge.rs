@@ -227,7 +227,10 @@ mod tests {
 
     fn plan(s: &mut Scenario, zombie_writes: u64) {
         s.header().plan = Some(Plan {
-            expect: Expectations { zombie_writes },
+            expect: Expectations {
+                zombie_writes,
+                ..Expectations::default()
+            },
             ..Plan::default()
         });
     }

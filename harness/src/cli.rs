@@ -44,6 +44,15 @@ pub enum Verb {
     Report(ReportArguments),
     /// List what there is, one a line, the name first; `list suite NAME` prints a suite to start from.
     List(ListArguments),
+    /// Plant every defect in turn, and see that each is found as the catalogue says; and that nothing is found in a
+    /// sound system under the same attacks, or in one that is safe without a fence.
+    ///
+    /// Exit status: 0 when every row is as it must be, 1 otherwise, 64 wrong usage, 70 a run itself failed.
+    Selftest(SelftestArguments),
+    /// Ask a resource alone, without a lock service, what it does for each rule of the fence.
+    ///
+    /// Exit status: 0 nothing found, 1 a rule is broken, 2 nothing could be asked, 64 wrong usage, 70 it failed.
+    Probe(ProbeArguments),
     /// Undo what crashed runs left: kill their processes, remove their proxies. Runs that are alive are left alone.
     Heal(HealArguments),
     /// Say what this machine can and cannot do, and how to get what is missing.
@@ -54,7 +63,7 @@ pub enum Verb {
     Toxiproxy(ServeArguments),
     /// The reference lock service, by itself.
     #[command(hide = true)]
-    LockService(ServiceArguments),
+    LockService(LockServiceArguments),
     /// The reference fenced resource, by itself.
     #[command(hide = true)]
     FencedResource(ServiceArguments),
@@ -133,6 +142,9 @@ pub struct RunArguments {
     /// Keep the services' data in the run's folder; with --target docker, leave the containers up.
     #[arg(long)]
     pub keep: bool,
+    /// Repeat the run with the fence taken out; it must go red for this run to count.
+    #[arg(long, conflicts_with = "defect")]
+    pub teeth: bool,
 }
 
 /// The targets.
@@ -222,6 +234,64 @@ pub struct GenerateArguments {
     /// Write here instead of to standard output.
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
+}
+
+/// `fencepost selftest`
+#[derive(Args, Debug)]
+pub struct SelftestArguments {
+    /// Rows: defects (see `fencepost list defects`) or suites; all of them if none is named.
+    #[arg(value_name = "NAME")]
+    pub names: Vec<String>,
+    /// How often each row is run, each time with another seed.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub runs: u32,
+    /// The first seed; the others follow it.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// How many rows are run at a time.
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=16))]
+    pub at_a_time: u32,
+    /// How long each run may last; what its suite says if it is left out.
+    #[arg(long, value_name = "DURATION")]
+    pub time_limit: Option<TimeLimit>,
+    /// Keep the runs here; otherwise only those that are not as they must be, in a folder that is told.
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Print one JSON object a row and nothing else on standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `fencepost probe`
+#[derive(Args, Debug)]
+pub struct ProbeArguments {
+    /// The kind of resource: reference, or one that this build has a client for.
+    #[arg(long, value_name = "KIND", default_value = "reference")]
+    pub resource: String,
+    /// Where it is; a reference resource is started, and may be restarted, if this is left out.
+    #[arg(long, value_name = "HOST:PORT")]
+    pub address: Option<String>,
+    /// How a write is fenced, as in `[resource] fence`.
+    #[arg(long, value_name = "FENCE")]
+    pub fence: Option<String>,
+    /// As whom to log in.
+    #[arg(long, value_name = "USER")]
+    pub user: Option<String>,
+    /// The database.
+    #[arg(long, value_name = "NAME")]
+    pub database: Option<String>,
+    /// The environment variable that holds the password.
+    #[arg(long, value_name = "NAME")]
+    pub password_env: Option<String>,
+    /// Plant a defect in the resource that is started.
+    #[arg(long, value_name = "NAME", conflicts_with = "address")]
+    pub defect: Option<String>,
+    /// How many rounds of racing writes, each on a fresh key.
+    #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub rounds: u32,
+    /// Print one JSON object and nothing else on standard output.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// How a run's result is printed.
@@ -321,6 +391,12 @@ pub struct ListArguments {
     /// With `suite`: which one to print.
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
+    /// With `defects`: one JSON object a line.
+    #[arg(long)]
+    pub json: bool,
+    /// With `defects`: the page of the documents.
+    #[arg(long, conflicts_with = "json")]
+    pub page: bool,
 }
 
 /// What can be listed.
@@ -352,7 +428,18 @@ pub struct ServeArguments {
     pub listen: std::net::SocketAddr,
 }
 
-/// `fencepost lock-service`, `fencepost fenced-resource`
+/// `fencepost lock-service`
+#[derive(Args, Debug)]
+pub struct LockServiceArguments {
+    /// Where it listens, on what, and what is planted.
+    #[command(flatten)]
+    pub service: ServiceArguments,
+    /// The token of each lock's first grant.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    pub first_token: u64,
+}
+
+/// `fencepost fenced-resource`, and a part of `fencepost lock-service`
 #[derive(Args, Debug)]
 pub struct ServiceArguments {
     /// Where it listens.
@@ -529,7 +616,7 @@ mod tests {
             ),
             (
                 &["run", "--target", "moon"],
-                "--target: no \"moon\": local, external is right",
+                "--target: no \"moon\": local, docker, external is right",
             ),
             (
                 &["run", "--time-limit"],

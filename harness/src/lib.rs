@@ -12,6 +12,7 @@
 //! | [`journal`] | what a run has started and is doing, for `heal` |
 //! | [`targets`] | nodes: brought up, reached into, taken down |
 //! | [`proxies`] | the driver of any Toxiproxy |
+//! | [`probe`] | a resource alone, asked rule by rule |
 //! | [`report`] | pure: run, history and verdict in; text and pictures out |
 
 pub mod cli;
@@ -24,6 +25,7 @@ pub mod guardian;
 pub mod journal;
 pub mod limits;
 pub mod machine;
+pub mod probe;
 pub mod proxies;
 pub mod report;
 pub mod run_record;
@@ -73,7 +75,7 @@ pub fn main() -> ExitCode {
 
 /// A run has a guardian; nothing else starts processes that could outlive it.
 fn guarded(verb: &Verb) -> Result<u8, HarnessError> {
-    if matches!(verb, Verb::Run(_))
+    if matches!(verb, Verb::Run(_) | Verb::Probe(_))
         && let Some(status) = guardian::divide()?
     {
         return Ok(status);
@@ -89,6 +91,8 @@ fn dispatch(verb: &Verb) -> Result<u8, HarnessError> {
         Verb::Heal(arguments) => commands::heal::heal(arguments),
         Verb::Doctor(arguments) => commands::doctor::doctor(arguments),
         Verb::Report(arguments) => commands::report::report(arguments),
+        Verb::Selftest(arguments) => commands::selftest::selftest(arguments),
+        Verb::Probe(arguments) => commands::probe::probe(arguments),
         Verb::List(arguments) => commands::list::list(arguments),
         Verb::Toxiproxy(arguments) => commands::serve::toxiproxy(arguments),
         Verb::LockService(arguments) => commands::serve::lock_service(arguments),

@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use fencepost_checker::verdict::Verdict;
 use fencepost_workloads::suite::Suite;
 use serde::{Deserialize, Serialize};
+
+use crate::runner::exercise::Exercise;
 
 /// The content of `run.json`.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -37,6 +40,12 @@ pub struct RunRecord {
     pub plan: Vec<PlannedFault>,
     /// How long each phase took, in milliseconds, in order.
     pub phases: Vec<Phase>,
+    /// What the fence was made to do.
+    #[serde(default)]
+    pub exercise: Exercise,
+    /// The same run with the fence taken out, where that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub teeth: Option<Teeth>,
     /// Why the load ended before its time although nothing went wrong: a signal, or `--fail-fast`.
     #[serde(default)]
     pub ended_early: Option<String>,
@@ -49,6 +58,43 @@ impl RunRecord {
     #[must_use]
     pub fn has_ended(&self) -> bool {
         !self.phases.is_empty() || !self.troubles.is_empty() || self.ended_early.is_some()
+    }
+}
+
+/// A run repeated with the fence taken out: it must go red for the first one to count.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Teeth {
+    /// The id of the repeated run.
+    pub run: String,
+    /// Where it is saved.
+    pub folder: String,
+    /// Its verdict.
+    pub verdict: Verdict,
+    /// What was found in it, each name once.
+    pub findings: Vec<String>,
+}
+
+impl Teeth {
+    /// Whether the repeated run was red.
+    #[must_use]
+    pub fn bite(&self) -> bool {
+        self.verdict == Verdict::Invalid
+    }
+
+    /// One sentence about both runs.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let Self { run, findings, .. } = self;
+        if self.bite() {
+            format!(
+                "The same plan without the fence (run {run}) was invalid ({}): this run would have shown a missing fence.",
+                findings.join(", ")
+            )
+        } else {
+            format!(
+                "The same plan without the fence (run {run}) was not invalid: this run would not have shown a missing fence, and proves nothing."
+            )
+        }
     }
 }
 
@@ -68,7 +114,7 @@ pub struct PlannedFault {
     /// The node drawn for it, where it strikes a service that has several: an index from 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<u32>,
-    /// The delay drawn for it, in milliseconds (latency).
+    /// The delay drawn for it, in milliseconds: that of an answer (latency), or how long keys are left alone (zombie).
     pub delay_ms: Option<u64>,
     /// How far the clock was drawn to jump, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]

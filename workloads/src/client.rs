@@ -63,6 +63,60 @@ pub trait Resource: Send + Sync {
 
     /// Looks at `key`.
     fn read<'a>(&'a self, key: &'a str) -> Call<'a, Reading>;
+
+    /// The same as [`Resource::write`] for a write that says more than a key, a token and a value.
+    fn write_as<'a>(&'a self, write: Write<'a>) -> Call<'a, Written> {
+        match (write.path, write.token) {
+            (None, Some(token)) => self.write(write.key, token, write.value),
+            (Some(path), _) => not_here(format!("this resource has no path {path:?}")),
+            (None, None) => not_here("this resource takes no write without a token".to_owned()),
+        }
+    }
+
+    /// The same as [`Resource::read`], of a key that `lock` guards.
+    fn read_under<'a>(&'a self, _lock: Option<&'a str>, key: &'a str) -> Call<'a, Reading> {
+        self.read(key)
+    }
+
+    /// Replaces the value of `key` if it is `expected` now; `None`: if it was never written. No token is presented.
+    fn compare_and_set<'a>(
+        &'a self,
+        _key: &'a str,
+        _expected: Option<&'a str>,
+        _value: &'a str,
+    ) -> Call<'a, ()> {
+        not_here("this resource has no compare-and-set".to_owned())
+    }
+
+    /// Adds an effect to `key`, again and again until it is acknowledged. No token is presented.
+    fn append<'a>(&'a self, _key: &'a str, _value: &'a str) -> Call<'a, ()> {
+        not_here("this resource takes no effects".to_owned())
+    }
+
+    /// All effects of `key`; `None` where the resource holds values.
+    fn effects<'a>(&'a self, _key: &'a str) -> Option<Call<'a, Vec<String>>> {
+        None
+    }
+}
+
+/// A definite no: nothing was sent.
+fn not_here<'a, T: Send + 'a>(why: String) -> Call<'a, T> {
+    Box::pin(async { Err(Failure::Fail(Reason::Other(why))) })
+}
+
+/// A write, with everything that a resource may be told about it.
+#[derive(Clone, Copy, Debug)]
+pub struct Write<'a> {
+    /// The lock that guards the key.
+    pub lock: Option<&'a str>,
+    /// The key.
+    pub key: &'a str,
+    /// The path, where it is not the primary one.
+    pub path: Option<&'a str>,
+    /// The token presented; `None` where the workload has none.
+    pub token: Option<Token>,
+    /// The new value.
+    pub value: &'a str,
 }
 
 /// A hold on a lock, as the lock service told it.

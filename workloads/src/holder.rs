@@ -59,6 +59,31 @@ pub enum Action {
         token: Token,
         /// Unique within the run.
         value: String,
+        /// By which path, where it is not the primary one.
+        path: Option<String>,
+    },
+    /// Write without a token; of a client that has the key alone.
+    Put {
+        /// Where to.
+        key: String,
+        /// Unique within the run.
+        value: String,
+    },
+    /// Replace what was read, if it is still there.
+    Cas {
+        /// Where.
+        key: String,
+        /// What was read; `None`: nothing.
+        expected: Option<String>,
+        /// Unique within the run.
+        value: String,
+    },
+    /// Send an effect until it is acknowledged.
+    Append {
+        /// Where to.
+        key: String,
+        /// Unique within the run.
+        value: String,
     },
     /// Look at a key.
     Read {
@@ -85,6 +110,9 @@ pub enum Due {
 /// How often a hot loop hits the resource before even it gives up: the load of a defect is bounded too.
 const HOT_LOOP_LIMIT: u32 = 40;
 
+/// The share of writes that go by a path beside the primary one, where there are such paths.
+const BESIDE: f64 = 0.5;
+
 /// No client queues longer than this at a time, however long the lease: it asks again instead.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
@@ -101,10 +129,48 @@ pub struct Holder {
     belief: Option<Belief>,
     acquire_at: Duration,
     busy: [bool; 2],
-    woken: Option<Option<String>>,
+    woken: Option<Woken>,
     look: Option<String>,
+    paths: Vec<&'static str>,
+    lockless: Option<Lockless>,
+    /// What a compare-and-set has read, until it is used.
+    seen: Option<Option<String>>,
+    /// It is to queue again at once after a release.
+    eager: bool,
     hot: Option<Hot>,
     finished: bool,
+}
+
+/// What a client does that takes no lock.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Lockless {
+    /// Reads, and replaces what it read.
+    Cas,
+    /// Writes to keys of its own.
+    Put,
+    /// Sends effects.
+    Append,
+}
+
+/// What a holder does first once it runs again.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum First {
+    /// It writes, as a program that was stopped just before its write.
+    #[default]
+    Write,
+    /// It renews.
+    Renew,
+    /// It releases, and asks again soon.
+    Release,
+    /// It asks for the lock again.
+    Acquire,
+}
+
+/// A holder that runs again.
+#[derive(Debug)]
+struct Woken {
+    key: Option<String>,
+    first: First,
 }
 
 /// What a client thinks it holds.
@@ -154,8 +220,27 @@ impl Holder {
             busy: [false; 2],
             woken: None,
             look: None,
+            paths: Vec::new(),
+            lockless: None,
+            seen: None,
+            eager: false,
             hot: None,
             finished: false,
+        }
+    }
+
+    /// It writes by these paths too, beside the primary one.
+    #[must_use]
+    pub fn with_paths(self, paths: Vec<&'static str>) -> Self {
+        Self { paths, ..self }
+    }
+
+    /// It takes no lock.
+    #[must_use]
+    pub fn without_a_lock(self, lockless: Lockless) -> Self {
+        Self {
+            lockless: Some(lockless),
+            ..self
         }
     }
 
@@ -182,8 +267,13 @@ impl Holder {
     /// Its worker had been stopped and runs again: if it believes that it holds the lock, a write (to `key`, where
     /// given) comes before anything else, as it would in a program that was stopped just before its write.
     pub fn wake(&mut self, key: Option<String>) {
+        self.wake_to(First::Write, key);
+    }
+
+    /// The same where something else than a write comes first.
+    pub fn wake_to(&mut self, first: First, key: Option<String>) {
         if self.belief.is_some() {
-            self.woken = Some(key);
+            self.woken = Some(Woken { key, first });
         }
     }
 
@@ -215,7 +305,10 @@ impl Holder {
         if self.finished {
             return Due::Idle;
         }
+        let renews_first = |woken: &Woken| woken.first == First::Renew;
         match &self.belief {
+            _ if self.lockless.is_some() => Due::Load,
+            _ if self.woken.as_ref().is_some_and(renews_first) => Due::Idle,
             _ if self.hot.is_some() || self.woken.is_some() => Due::Urgent,
             Some(belief) if belief.until <= now && belief.touched >= self.keys.len() => {
                 Due::Control
@@ -228,8 +321,11 @@ impl Holder {
     }
 
     fn side_due(&self, now: Duration) -> Due {
-        if self.woken.is_some() {
-            return Due::Idle;
+        if let Some(woken) = &self.woken {
+            return match woken.first {
+                First::Renew => Due::Urgent,
+                _ => Due::Idle,
+            };
         }
         if self.look.is_some() {
             return Due::Urgent;
@@ -279,9 +375,22 @@ impl Holder {
                 key,
                 token,
                 value: self.value(),
+                path: None,
             };
         }
+        if let Some(lockless) = self.lockless {
+            return self.take_lockless(lockless);
+        }
         let woken = self.woken.take();
+        let first = woken.as_ref().map(|woken| woken.first);
+        if let (Some(First::Release), Some(belief)) = (first, &self.belief) {
+            let token = belief.token;
+            (self.belief, self.eager) = (None, true);
+            return Action::Release { token };
+        }
+        if first == Some(First::Acquire) {
+            self.belief = None;
+        }
         let Some(belief) = &mut self.belief else {
             // Queues for less than a lease and for more than half of one, so that a lapsed lock finds somebody waiting.
             let wait = self
@@ -304,21 +413,54 @@ impl Holder {
         } else {
             self.stream.random_range(0..self.keys.len())
         };
-        let key = woken.flatten().unwrap_or_else(|| self.keys[index].clone());
-        belief.touched += usize::from(key == self.keys[index]);
+        // A side effect follows a write, so none comes before the first; a holder may have been stopped between the two.
+        let follows = woken.is_some() || belief.touched >= self.keys.len();
+        let path = (follows && !self.paths.is_empty() && self.stream.random_bool(BESIDE))
+            .then(|| self.paths[self.stream.random_range(0..self.paths.len())].to_owned());
+        let aimed = woken.and_then(|woken| woken.key);
+        let key = aimed.unwrap_or_else(|| self.keys[index].clone());
+        belief.touched += usize::from(path.is_none() && key == self.keys[index]);
         Action::Write {
             key,
             token,
             value: self.value(),
+            path,
+        }
+    }
+
+    fn take_lockless(&mut self, lockless: Lockless) -> Action {
+        let index = self.stream.random_range(0..self.keys.len());
+        let key = self.keys[index].clone();
+        match (lockless, self.seen.take()) {
+            // One key, so that what was read is of the key that is written.
+            (Lockless::Cas, None) => Action::Read {
+                key: self.keys[0].clone(),
+            },
+            (Lockless::Cas, Some(expected)) => Action::Cas {
+                key: self.keys[0].clone(),
+                expected,
+                value: self.value(),
+            },
+            (Lockless::Put, _) => Action::Put {
+                key,
+                value: self.value(),
+            },
+            (Lockless::Append, _) => Action::Append {
+                key,
+                value: self.value(),
+            },
         }
     }
 
     fn take_side(&mut self, now: Duration) -> Action {
-        if let Some(key) = self.look.take() {
+        let renews_first = self.woken.take_if(|woken| woken.first == First::Renew);
+        if renews_first.is_none()
+            && let Some(key) = self.look.take()
+        {
             return Action::Read { key };
         }
         match &self.belief {
-            Some(belief) if belief.renew_at <= now => Action::Renew {
+            Some(belief) if renews_first.is_some() || belief.renew_at <= now => Action::Renew {
                 token: belief.token,
                 ttl: self.lease,
             },
@@ -354,7 +496,20 @@ impl Holder {
                 self.acquired(if kind == Type::Ok { token } else { None }, error, now);
             }
             Action::Renew { token, .. } => self.renewed(*token, kind, error, now),
+            Action::Release { .. } if std::mem::take(&mut self.eager) => self.rest(now, 1..10),
             Action::Release { .. } => self.rest(now, 20..200),
+            Action::Read { .. } if lane == Lane::Main => {
+                let value = answer.filter(|_| kind == Type::Ok).map(|answer| {
+                    let value = answer.value.as_ref().and_then(|value| value.as_str());
+                    value.map(str::to_owned)
+                });
+                self.seen = value;
+            }
+            Action::Write {
+                path: Some(_),
+                token,
+                ..
+            } if kind == Type::Fail && error == Some("stale-token") => self.lost(*token, now),
             Action::Write { key, token, .. } => {
                 if kind == Type::Fail && error == Some("stale-token") {
                     self.refused(key, *token, now);
@@ -365,7 +520,10 @@ impl Holder {
                     }
                 }
             }
-            Action::Read { .. } => {}
+            Action::Read { .. }
+            | Action::Put { .. }
+            | Action::Cas { .. }
+            | Action::Append { .. } => {}
         }
     }
 
@@ -510,7 +668,8 @@ mod tests {
             Action::Write {
                 key: "k".into(),
                 token: 7_u64.into(),
-                value: "c1-1".into()
+                value: "c1-1".into(),
+                path: None,
             }
         );
         assert_eq!(
@@ -525,7 +684,8 @@ mod tests {
             Action::Write {
                 key: "k".into(),
                 token: 7_u64.into(),
-                value: "c1-2".into()
+                value: "c1-2".into(),
+                path: None,
             }
         );
     }
@@ -599,6 +759,7 @@ mod tests {
                 key: "k".into(),
                 token: (token as u64).into(),
                 value: "c1-1".into(),
+                path: None,
             };
             let told = Response::with_error(0, Type::Fail, "not-held");
             holder.completed(Lane::Main, &write, Some(&told), START);
@@ -679,6 +840,48 @@ mod tests {
             );
         }
         assert_eq!(touched, ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn a_woken_holder_does_first_what_it_is_woken_to() {
+        let (token, woken) = (7_u64.into(), START + LEASE);
+        for (first, lane) in [
+            (First::Renew, Lane::Side),
+            (First::Release, Lane::Main),
+            (First::Acquire, Lane::Main),
+        ] {
+            let mut holder = holding(7, None);
+            holder.wake_to(first, None);
+            let other = [Lane::Main, Lane::Side].map(|lane| holder.due(lane, woken));
+            assert_eq!(
+                other.iter().filter(|due| **due == Due::Urgent).count(),
+                1,
+                "nothing else comes first"
+            );
+            let action = holder.take(lane, woken);
+            match first {
+                First::Renew => assert_eq!(action, Action::Renew { token, ttl: LEASE }),
+                First::Release => assert_eq!(action, Action::Release { token }),
+                _ => assert!(matches!(action, Action::Acquire { .. }), "{action:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_client_without_a_lock_replaces_what_it_read() {
+        let mut holder = holder(None).without_a_lock(Lockless::Cas);
+        let read = holder.take(Lane::Main, START);
+        assert_eq!(read, Action::Read { key: "k".into() });
+        let found = Response {
+            value: Some("old".into()),
+            ..Response::new(0, Type::Ok)
+        };
+        holder.completed(Lane::Main, &read, Some(&found), START);
+        let cas = holder.take(Lane::Main, START);
+        assert!(
+            matches!(&cas, Action::Cas { expected: Some(old), .. } if old == "old"),
+            "{cas:?}"
+        );
     }
 
     #[test]

@@ -11,6 +11,8 @@ use std::time::Duration;
 use fencepost_checker::history::{Token, Type};
 use serde::{Deserialize, Serialize};
 
+use crate::defects::HolderDefect;
+
 /// The first line to a worker: `{"f":"hello","clients":["c1"],"links":{"lock":"127.0.0.1:21001"},"options":{...}}`.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Hello {
@@ -23,6 +25,10 @@ pub struct Hello {
     pub links: BTreeMap<String, String>,
     /// What the clients need to know.
     pub options: Options,
+    /// What a client tells the services it is, where that is not its name: a restarted worker's clients are new ones
+    /// under old identities.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub identities: BTreeMap<String, String>,
 }
 
 /// What a worker's clients need to know.
@@ -43,6 +49,9 @@ pub struct Options {
     /// How to speak to the resource.
     #[serde(default, skip_serializing_if = "Settings::is_default")]
     pub resource_settings: Settings,
+    /// What is planted in the clients themselves; only the built-in worker has any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plant: Option<HolderDefect>,
 }
 
 /// How to speak to one system. A password is never in it, only where to find one.
@@ -54,6 +63,9 @@ pub struct Settings {
     /// How a write is fenced, as in `[resource] fence`; absent: the kind's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fence: Option<String>,
+    /// `lock` where the resource keeps one high water for all keys of a lock, as in `[resource] mark`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mark: Option<String>,
     /// As whom to log in; absent: `postgres` at PostgreSQL, nobody at etcd.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
@@ -85,6 +97,7 @@ impl Options {
             namespace: default_namespace(),
             lock_settings: Settings::default(),
             resource_settings: Settings::default(),
+            plant: None,
         }
     }
 }
@@ -103,7 +116,8 @@ pub struct Request {
     pub process: u64,
     /// The client that carries it out.
     pub client: String,
-    /// `acquire`, `renew`, `release`, `write` or `read`.
+    /// `acquire`, `renew`, `release`, `write`, `read`, `cas` or `append`; or `go`, which is no operation: the write
+    /// that was announced under this id may leave.
     pub f: String,
     /// The lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -123,6 +137,18 @@ pub struct Request {
     /// How long to queue for the lock, in milliseconds (acquire).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_ms: Option<u64>,
+    /// The path to write by, where it is not the primary one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// The value that a `cas` replaces; absent: the key was never written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<String>,
+    /// Do all that comes before sending, answer with type `invoke`, and send only after `go`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub announce: bool,
+    /// What the client tells the services it is, where that is not its name; for the record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<String>,
 }
 
 /// What became of a request.
@@ -130,7 +156,7 @@ pub struct Request {
 pub struct Response {
     /// The request's.
     pub id: u64,
-    /// `ok`, `fail` (it definitely did not happen) or `info`.
+    /// `ok`, `fail` (it definitely did not happen) or `info`; `invoke` where an announced write is about to leave.
     #[serde(rename = "type")]
     pub kind: Type,
     /// The token granted or renewed; on a read, that of the value; on a write, the one presented where that was not the one asked for.

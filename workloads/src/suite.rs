@@ -20,12 +20,12 @@ use serde::{Deserialize, Serialize};
 
 pub use built_in::{BUILT_IN, BuiltIn, built_in};
 pub use error::{Misfit, SuiteError};
-pub use fault::{Direction, FAULT_KINDS, Fault, FaultKind, Link, On};
+pub use fault::{Direction, FAULT_KINDS, Fault, FaultKind, Identity, Link, On, THENS, Then};
 pub use kind::Kind;
 pub use length::{Length, Span};
-pub use lock::Lock;
+pub use lock::{FirstToken, Lock};
 pub use nodes::{NodeImage, Nodes};
-pub use resource::Resource;
+pub use resource::{Mark, Resource};
 pub use server::{Access, DatabaseUrl, HostPort};
 
 use crate::protocol::Options;
@@ -158,6 +158,16 @@ pub struct Worker {
     pub place: Whereabouts,
     /// How long a client waits for an answer before it calls the outcome unknown; an acquire waits its queueing time longer. 10 ms to 1 min.
     pub timeout: Span<10, 60_000>,
+    /// Whether it can be told to announce a write before it sends it; absent: the built-in one does, another does not.
+    pub announces: Option<bool>,
+}
+
+impl Worker {
+    /// Whether a write can be held between its decision and its sending.
+    #[must_use]
+    pub fn can_announce(&self) -> bool {
+        self.announces.unwrap_or(self.command.is_empty())
+    }
 }
 
 impl Default for Worker {
@@ -166,6 +176,7 @@ impl Default for Worker {
             command: Vec::new(),
             place: Whereabouts::Host,
             timeout: Span(Duration::from_millis(500)),
+            announces: None,
         }
     }
 }
@@ -200,6 +211,33 @@ pub struct Workload {
     /// How long a holder works before it writes each key once and lets go; `None`: it writes again and again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub critical_section: Option<Length>,
+    /// Paths by which a holder writes beside the primary one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<SidePath>,
+}
+
+/// A path to the data beside the primary one.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SidePath {
+    /// A copy that readers are served from.
+    Cache,
+    /// A notification to somebody else.
+    Webhook,
+    /// The record itself, by the hand of an operator.
+    Admin,
+}
+
+impl SidePath {
+    /// The name, as in a history.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cache => "cache",
+            Self::Webhook => "webhook",
+            Self::Admin => "admin",
+        }
+    }
 }
 
 impl Default for Workload {
@@ -208,6 +246,7 @@ impl Default for Workload {
             kind: WorkloadKind::Register,
             locks: Count(4),
             keys_per_lock: Count(1),
+            paths: Vec::new(),
             critical_section: None,
         }
     }
@@ -220,6 +259,20 @@ pub enum WorkloadKind {
     /// Write and read whole values under a lock.
     #[default]
     Register,
+    /// Replace values by compare-and-set on what was read, without a lock.
+    Cas,
+    /// Write to keys that each client has alone, without a lock.
+    Routed,
+    /// Send effects until they are acknowledged, without a lock.
+    Effects,
+}
+
+impl WorkloadKind {
+    /// Whether clients take locks and present tokens.
+    #[must_use]
+    pub fn has_locks(self) -> bool {
+        self == Self::Register
+    }
 }
 
 /// `[expect]`
@@ -228,12 +281,17 @@ pub enum WorkloadKind {
 pub struct Expect {
     /// Zombie writes that a valid run must have had; fewer is "unexercised". 1 to 1,000,000.
     pub zombie_writes: Count<1_000_000>,
+    /// That no zombie write is to be expected, because the system is safe without a fence: the planned faults alone
+    /// show that it was exercised.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub no_fence: bool,
 }
 
 impl Default for Expect {
     fn default() -> Self {
         Self {
             zombie_writes: Count(5),
+            no_fence: false,
         }
     }
 }
@@ -438,6 +496,7 @@ impl Suite {
         }
         self.nodes.fit()?;
         self.servers_fit()?;
+        self.workload_fits()?;
         self.faults_fit()?;
         if self.worker.place == Whereabouts::Docker {
             let why = match (self.target.kind, self.worker.command.is_empty()) {
@@ -457,6 +516,39 @@ impl Suite {
             return Err(Misfit::between(
                 &["worker.command"],
                 "the program's name is empty: [\"python3\", \"my_worker.py\"] is an example"
+                    .to_owned(),
+            ));
+        }
+        Ok(())
+    }
+
+    /// That the resource knows what the workload asks of it.
+    fn workload_fits(&self) -> Result<(), Misfit> {
+        let reference = self.resource.kind.system().server == Server::Reference;
+        if !reference && !self.workload.paths.is_empty() {
+            return Err(Misfit::between(
+                &["workload.paths"],
+                "only the reference resource has paths beside the primary one".to_owned(),
+            ));
+        }
+        if !reference && !self.workload.kind.has_locks() {
+            return Err(Misfit::between(
+                &["workload.kind"],
+                "only the reference resource is written without tokens: register is right"
+                    .to_owned(),
+            ));
+        }
+        let effects = matches!(self.fence(), "idempotency-key" | "no-key");
+        if effects != (self.workload.kind == WorkloadKind::Effects) {
+            return Err(Misfit::between(
+                &["resource.fence", "workload.kind"],
+                "effects and a fence of \"idempotency-key\" or \"no-key\" go together".to_owned(),
+            ));
+        }
+        if !self.workload.kind.has_locks() && !self.expect.no_fence {
+            return Err(Misfit::between(
+                &["workload.kind", "expect.no_fence"],
+                "a workload without tokens has no zombie writes: no_fence = true under [expect] is right"
                     .to_owned(),
             ));
         }
@@ -502,6 +594,31 @@ impl Suite {
                     "{} needs workers in containers: [worker] where = \"docker\" is right",
                     self.fault[position].label()
                 ),
+            ));
+        }
+        let reborn = |fault: &Fault| fault.identity.is_some();
+        if let Some(position) = self.fault.iter().position(reborn)
+            && self.worker.place == Whereabouts::Docker
+        {
+            return Err(Misfit::in_fault(
+                position,
+                "on",
+                "a worker in a container is not killed and replaced: [worker] where = \"host\" is right"
+                    .to_owned(),
+            ));
+        }
+        let between = |fault: &Fault| fault.kind == FaultKind::Between;
+        if let Some(position) = self
+            .fault
+            .iter()
+            .position(between)
+            .filter(|_| !self.worker.can_announce())
+        {
+            return Err(Misfit::in_fault(
+                position,
+                "kind",
+                "a between fault needs a worker that announces its writes: announces = true under [worker] is right for one that does"
+                    .to_owned(),
             ));
         }
         let leads = [
@@ -771,8 +888,8 @@ mod tests {
                 "my.toml, line 2: `{ kind = \"hole\", delay = \"1s\" }]`: fault.delay: a hole fault takes no `delay`: only latency does",
             ),
             (
-                "[[fault]]\nkind = \"kill\"\nevery = \"3s\"\non = \"worker\"\n",
-                "my.toml, line 4: `on = \"worker\"`: fault.on: a kill fault on \"worker\" cannot be done: \"lock\", \"resource\" or \"leader\" is right",
+                "[[fault]]\nkind = \"kill\"\nevery = \"3s\"\non = \"waiter\"\n",
+                "my.toml, line 4: `on = \"waiter\"`: fault.on: a kill fault on \"waiter\" cannot be done: \"lock\", \"resource\", \"leader\", \"worker\" or \"holder\" is right",
             ),
         ];
         for (text, message) in cases {
@@ -846,7 +963,7 @@ mod tests {
                 .contains("a zombie fault takes no `on`")
         );
         assert!(
-            refused("[[fault]]\nkind = \"kill\"\non = \"worker\"\n")
+            refused("[[fault]]\nkind = \"kill\"\non = \"waiter\"\n")
                 .contains("\"lock\", \"resource\" or \"leader\" is right")
         );
         assert!(

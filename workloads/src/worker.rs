@@ -19,9 +19,9 @@
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::AsFd;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fencepost_checker::history::{Token, Type};
 use thiserror::Error;
@@ -30,7 +30,10 @@ use tokio::runtime;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::client::{Endpoint, EndpointError, Failure, Lock, Outcome, Reason, Resource};
+use crate::client::{
+    Endpoint, EndpointError, Failure, Lock, Outcome, Reason, Resource, Write as ResourceWrite,
+};
+use crate::defects::HolderDefect;
 use crate::protocol::{Hello, Request, Response};
 use crate::{locks, resources};
 
@@ -219,18 +222,19 @@ async fn serve(
     mut stdout: impl Write,
 ) -> Result<(), WorkerError> {
     let mut open: JoinSet<Response> = JoinSet::new();
+    let mut held = HashMap::new();
     let mut lines = Vec::new();
     loop {
         tokio::select! {
             biased;
             Some(response) = open.join_next() => push_line(&mut lines, &response?),
             request = requests.next() => match request {
-                Some(request) => begin(&mut open, clients, request?),
+                Some(request) => begin(&mut open, &mut held, clients, request?),
                 None => return Ok(()),
             },
         }
         while let Some(request) = requests.ready() {
-            begin(&mut open, clients, request?);
+            begin(&mut open, &mut held, clients, request?);
         }
         while let Some(response) = open.try_join_next() {
             push_line(&mut lines, &response?);
@@ -258,6 +262,12 @@ type Clients = HashMap<String, Arc<Client>>;
 struct Client {
     lock: Box<dyn Lock>,
     resource: Box<dyn Resource>,
+    /// What is planted, and what it keeps.
+    plant: Option<HolderDefect>,
+    /// Until when each lease runs by this client's own clock. Only `clock-check` looks at it.
+    leases: Mutex<HashMap<String, Instant>>,
+    /// The first token that anybody in this process was granted. Only `token-cached` looks at it.
+    first: Arc<OnceLock<Token>>,
 }
 
 fn clients(hello: &Hello) -> Result<Clients, WorkerError> {
@@ -269,9 +279,10 @@ fn clients(hello: &Hello) -> Result<Clients, WorkerError> {
     }
     let timeout = Duration::from_millis(hello.options.timeout_ms);
     let mut clients = Clients::with_capacity(hello.clients.len());
+    let first = Arc::new(OnceLock::new());
     for name in &hello.clients {
         let at = |addresses| Endpoint {
-            client: name,
+            client: hello.identities.get(name).unwrap_or(name),
             addresses,
             timeout,
             options: &hello.options,
@@ -280,23 +291,66 @@ fn clients(hello: &Hello) -> Result<Clients, WorkerError> {
         let client = Client {
             lock: locks::connect(&hello.options.lock, &at(&lock))?,
             resource: resources::connect(&hello.options.resource, &at(&resource))?,
+            plant: hello.options.plant,
+            leases: Mutex::default(),
+            first: Arc::clone(&first),
         };
         clients.insert(name.clone(), Arc::new(client));
     }
     Ok(clients)
 }
 
-fn begin(open: &mut JoinSet<Response>, clients: &Clients, request: Request) {
+/// Starts what is asked for. `held` are writes that were announced and wait for their `go`.
+fn begin(
+    open: &mut JoinSet<Response>,
+    held: &mut HashMap<u64, Request>,
+    clients: &Clients,
+    request: Request,
+) {
+    let (request, decided) = match request.f.as_str() {
+        // A `go` that nothing waits for says nothing.
+        "go" => match held.remove(&request.id) {
+            Some(request) => (request, true),
+            None => return,
+        },
+        _ => (request, false),
+    };
     let client = clients.get(&request.client).cloned();
-    open.spawn(async move {
-        let outcome = match &client {
-            Some(client) => client.carry_out(&request).await,
-            None => Err(unfit(format!(
-                "this worker runs no client {:?}",
-                request.client
-            ))),
+    if request.announce && !decided {
+        let id = request.id;
+        let before = client
+            .as_ref()
+            .map_or(Ok(()), |client| client.decide(&request));
+        let answer = match before {
+            Ok(()) => {
+                held.insert(id, request);
+                Response::new(id, Type::Invoke)
+            }
+            Err(failure) => response(id, Err(failure)),
         };
-        response(request.id, outcome)
+        open.spawn(async move { answer });
+        return;
+    }
+    open.spawn(async move {
+        let Some(client) = &client else {
+            let why = format!("this worker runs no client {:?}", request.client);
+            return response(request.id, Err(unfit(why)));
+        };
+        let presented = client.presents(&request);
+        let outcome = match decided {
+            false => client.decide(&request),
+            true => Ok(()),
+        };
+        let outcome = match outcome {
+            Ok(()) => client.carry_out(&request, presented).await,
+            Err(failure) => Err(failure),
+        };
+        let other = presented.filter(|_| presented != request.token);
+        let answer = response(request.id, outcome);
+        Response {
+            token: answer.token.or(other),
+            ..answer
+        }
     });
 }
 
@@ -310,7 +364,41 @@ struct Told {
 }
 
 impl Client {
-    async fn carry_out(&self, request: &Request) -> Outcome<Told> {
+    /// What a client does between the decision to write and the request: nothing, or the look at its own clock that is
+    /// to stand in the place of a fence.
+    fn decide(&self, request: &Request) -> Result<(), Failure> {
+        if self.plant != Some(HolderDefect::ClockCheck) || request.f != "write" {
+            return Ok(());
+        }
+        let leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
+        let ends = request.lock.as_ref().and_then(|lock| leases.get(lock));
+        match ends {
+            Some(&ends) if Instant::now() < ends => Ok(()),
+            _ => Err(Failure::Fail(Reason::NotHeld)),
+        }
+    }
+
+    /// The token that goes out with a write: the one that was asked for, unless one is cached.
+    fn presents(&self, request: &Request) -> Option<Token> {
+        let cached = self.plant == Some(HolderDefect::TokenCached) && request.f == "write";
+        match self.first.get() {
+            Some(&first) if cached => Some(first),
+            _ => request.token,
+        }
+    }
+
+    /// A grant or renewal that was asked for at `asked` is known.
+    fn granted(&self, lock: &str, token: Token, asked: Instant, ttl: Duration) {
+        // Taken or not, the first stays.
+        let _ = self.first.set(token);
+        if self.plant == Some(HolderDefect::ClockCheck) {
+            let mut leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
+            leases.insert(lock.to_owned(), asked + ttl);
+        }
+    }
+
+    async fn carry_out(&self, request: &Request, presented: Option<Token>) -> Outcome<Told> {
+        let asked = Instant::now();
         let lock = || needed(request, "lock", request.lock.as_deref());
         let key = || needed(request, "key", request.key.as_deref());
         let token = || needed(request, "token", request.token);
@@ -319,6 +407,12 @@ impl Client {
             "acquire" => {
                 let wait = Duration::from_millis(request.wait_ms.unwrap_or(0));
                 let grant = self.lock.acquire(lock()?, ttl()?, wait).await?;
+                // A grant that was queued for began later than it was asked for; from its answer on it is surely shorter.
+                let begun = match wait {
+                    Duration::ZERO => asked,
+                    _ => Instant::now(),
+                };
+                self.granted(lock()?, grant.token, begun, grant.ttl.unwrap_or(ttl()?));
                 Ok(Told {
                     token: Some(grant.token),
                     ttl: grant.ttl,
@@ -327,6 +421,7 @@ impl Client {
             }
             "renew" => {
                 let grant = self.lock.renew(lock()?, token()?, ttl()?).await?;
+                self.granted(lock()?, grant.token, asked, grant.ttl.unwrap_or(ttl()?));
                 Ok(Told {
                     token: Some(grant.token),
                     ttl: grant.ttl,
@@ -339,14 +434,43 @@ impl Client {
             }
             "write" => {
                 let value = needed(request, "value", request.value.as_deref())?;
-                let written = self.resource.write(key()?, token()?, value).await?;
+                let write = ResourceWrite {
+                    lock: request.lock.as_deref(),
+                    key: key()?,
+                    path: request.path.as_deref(),
+                    token: presented,
+                    value,
+                };
+                let written = self.resource.write_as(write).await?;
                 Ok(Told {
-                    high_water: written.high_water,
+                    high_water: written.high_water.filter(|_| presented.is_some()),
                     ..Told::default()
                 })
             }
+            "cas" => {
+                let value = needed(request, "value", request.value.as_deref())?;
+                let expected = request.expected.as_deref();
+                self.resource
+                    .compare_and_set(key()?, expected, value)
+                    .await?;
+                Ok(Told::default())
+            }
+            "append" => {
+                let value = needed(request, "value", request.value.as_deref())?;
+                self.resource.append(key()?, value).await?;
+                Ok(Told::default())
+            }
             "read" => {
-                let reading = self.resource.read(key()?).await?;
+                if let Some(effects) = self.resource.effects(key()?) {
+                    return Ok(Told {
+                        value: Some(effects.await?.into()),
+                        ..Told::default()
+                    });
+                }
+                let reading = self
+                    .resource
+                    .read_under(request.lock.as_deref(), key()?)
+                    .await?;
                 Ok(Told {
                     token: reading.token,
                     value: reading.value.map(serde_json::Value::String),
@@ -355,7 +479,7 @@ impl Client {
                 })
             }
             other => Err(unfit(format!(
-                "{other:?} is no operation: acquire, renew, release, write or read is right"
+                "{other:?} is no operation: acquire, renew, release, write, cas, append or read is right"
             ))),
         }
     }

@@ -591,6 +591,39 @@ fn a_response_leaves_when_its_operation_is_done_and_not_in_the_order_of_requests
 }
 
 #[test]
+fn an_announced_write_leaves_only_after_its_go() {
+    let resource = StandIn::start(|_| Reply::Answer(200, r#"{"high_water":5}"#.to_owned()));
+    let mut worker = Piped::greeted(&hello("127.0.0.1:1", &resource.address));
+    worker.send(&json!({
+        "id":1,"process":1,"client":"c1","f":"write","lock":"a","key":"k","token":5,"value":"v","announce":true
+    }));
+    assert_eq!(worker.response(), json!({"id":1,"type":"invoke"}));
+    assert_eq!(resource.seen().len(), 0, "nothing has left");
+    worker.send(&json!({"id":1,"process":1,"client":"c1","f":"go"}));
+    assert_eq!(
+        worker.response(),
+        json!({"id":1,"type":"ok","high_water":5})
+    );
+    assert_eq!(resource.seen().len(), 1);
+}
+
+#[test]
+fn a_client_that_looks_at_its_clock_decides_against_a_write_without_a_lease() {
+    let resource = StandIn::start(|_| Reply::Answer(200, r#"{"high_water":5}"#.to_owned()));
+    let mut hello = hello("127.0.0.1:1", &resource.address);
+    hello["options"]["plant"] = json!("clock-check");
+    let mut worker = Piped::greeted(&hello);
+    worker.send(&json!({
+        "id":1,"process":1,"client":"c1","f":"write","lock":"a","key":"k","token":5,"value":"v","announce":true
+    }));
+    assert_eq!(
+        worker.response(),
+        json!({"id":1,"type":"fail","error":"not-held"})
+    );
+    assert_eq!(resource.seen().len(), 0);
+}
+
+#[test]
 fn the_end_of_the_input_ends_the_worker_with_operations_still_open() {
     let resource = StandIn::start(|_| Reply::Silence);
     let mut worker = Piped::greeted(&hello("127.0.0.1:1", &resource.address));
@@ -609,7 +642,7 @@ fn a_request_that_cannot_be_carried_out_is_a_definite_failure_that_says_what_is_
         ),
         (
             json!({"client":"c1","f":"steal"}),
-            r#""steal" is no operation: acquire, renew, release, write or read is right"#,
+            r#""steal" is no operation: acquire, renew, release, write, cas, append or read is right"#,
         ),
         (
             json!({"client":"c1","f":"acquire","ttl_ms":1}),

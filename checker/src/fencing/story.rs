@@ -258,8 +258,12 @@ impl Teller<'_> {
         } else {
             window.begin.on.join(", ")
         };
-        let stopped = matches!(kind, "pause" | "zombie");
-        let what = if stopped {
+        let stopped = matches!(kind, "pause" | "zombie" | "between");
+        let what = if kind == "between" {
+            format!(
+                "{on}, which runs {client}, had decided to write and was stopped before its request left,"
+            )
+        } else if stopped {
             format!("{on}, which runs {client}, was stopped")
         } else {
             format!("The fault {kind} was on {on}, on which {client} depends,")

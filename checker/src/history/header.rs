@@ -76,10 +76,16 @@ pub struct Plan {
 pub struct Expectations {
     /// Zombie writes (invoked after a proof of a high water above their token, and answered `ok` or `fail`); fewer is "unexercised".
     pub zombie_writes: u64,
+    /// None is expected: the system is to be safe without a fence.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub no_fence: bool,
 }
 
 impl Default for Expectations {
     fn default() -> Self {
-        Self { zombie_writes: 1 }
+        Self {
+            zombie_writes: 1,
+            no_fence: false,
+        }
     }
 }

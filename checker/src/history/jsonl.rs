@@ -112,6 +112,10 @@ pub struct EventLine<'a> {
     pub error: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub identity: Option<&'a str>,
 }
 
 /// A value written or read.
@@ -155,8 +159,8 @@ impl EventLine<'_> {
             high_water: self.high_water,
             error: owned(self.error),
             ttl: self.ttl,
-            path: None,
-            identity: None,
+            path: owned(self.path),
+            identity: owned(self.identity),
             session: None,
         }
     }
@@ -485,6 +489,8 @@ mod tests {
             high_water: Some(9_u64.into()),
             error: Some("why"),
             ttl: Some(10),
+            path: Some("admin"),
+            identity: Some("c3"),
         };
         let bare = EventLine {
             lock: None,
@@ -494,6 +500,8 @@ mod tests {
             high_water: None,
             error: None,
             ttl: None,
+            path: None,
+            identity: None,
             ..full
         };
         for line in [full, bare] {

@@ -29,6 +29,16 @@ pub(crate) struct Value {
     pub(crate) high_water: u64,
 }
 
+/// The effects of a key, in the order in which they were added.
+#[derive(Debug, Serialize)]
+pub(crate) struct Effects {
+    pub(crate) effects: Vec<String>,
+}
+
+/// An effect that was added, or had been.
+#[derive(Debug, Serialize)]
+pub(crate) struct Done {}
+
 /// The keys that exist, in byte order.
 #[derive(Debug, Serialize)]
 pub(crate) struct Keys {
@@ -56,6 +66,7 @@ pub(crate) struct Health {
 pub(crate) enum Failure {
     BadRequest(String),
     StaleToken { high_water: u64 },
+    ConditionFailed,
     TooLarge(String),
     NotFound,
     MethodNotAllowed,
@@ -79,6 +90,7 @@ impl Failure {
         match self {
             Failure::BadRequest(_) => StatusCode::BAD_REQUEST,
             Failure::StaleToken { .. } => StatusCode::CONFLICT,
+            Failure::ConditionFailed => StatusCode::PRECONDITION_FAILED,
             Failure::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Failure::NotFound => StatusCode::NOT_FOUND,
             Failure::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
@@ -101,6 +113,10 @@ impl Failure {
                 message: None,
             },
             Failure::BadRequest(message) => said("bad-request", message),
+            Failure::ConditionFailed => said(
+                "condition-failed",
+                "the key is not as the condition asks; it was not written".to_owned(),
+            ),
             Failure::TooLarge(message) => said("too-large", message),
             Failure::NotFound => said("not-found", "there is nothing at this path".to_owned()),
             Failure::MethodNotAllowed => said(

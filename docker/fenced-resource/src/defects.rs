@@ -13,12 +13,13 @@ use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use crate::fence::{self, Decision};
+use crate::way::Path;
 
 /// How long a mark lasts under `mark-expires`. In production it is hours or days: a TTL, a retention, a clean-up job.
-const MARK_LASTS: Duration = Duration::from_millis(300);
+const MARK_LASTS: Duration = Duration::from_millis(150);
 
 /// After so many writes to a key, `poison` has a stray token arrive.
-const WRITES_BEFORE_STRAY: u32 = 40;
+const WRITES_BEFORE_STRAY: u32 = 25;
 
 /// The stray token of `poison`.
 const STRAY_TOKEN: u64 = 1 << 62;
@@ -27,7 +28,7 @@ const STRAY_TOKEN: u64 = 1 << 62;
 const APPLIED_BEFORE_NO: u32 = 8;
 
 /// How long `check-then-write` takes from its check to its write: a round trip to a database.
-pub(crate) const BETWEEN_CHECK_AND_WRITE: Duration = Duration::from_millis(15);
+pub(crate) const BETWEEN_CHECK_AND_WRITE: Duration = Duration::from_millis(25);
 
 /// How long `ack-before-durable` keeps what it has answered in memory alone.
 pub(crate) const DURABLE_AFTER: Duration = Duration::from_secs(5);
@@ -60,6 +61,14 @@ pub enum Defect {
     Poison,
     /// A mark that was not touched for a while is cleaned up.
     MarkExpires,
+    /// The record is fenced, the copy that readers are served from is not.
+    UnfencedCache,
+    /// The record is fenced, the notification that goes out is not.
+    UnfencedWebhook,
+    /// The record is fenced, the operator's path to it is not.
+    UnfencedAdmin,
+    /// The keys of a lock are written one transaction each, and each is held against its own mark.
+    MultiKey,
 }
 
 /// Every defect: its name on the command line, and what it is in production.
@@ -112,6 +121,22 @@ pub const DEFECTS: &[(&str, &str)] = &[
         "mark-expires",
         "the mark has a time to live or is cleaned up: after a quiet while the next writer is anybody",
     ),
+    (
+        "unfenced-cache",
+        "the record is fenced, the cache in front of it is not: a late holder fills it with old data",
+    ),
+    (
+        "unfenced-webhook",
+        "the record is fenced, the notification that follows is not: a late holder still tells the world",
+    ),
+    (
+        "unfenced-admin",
+        "the record is fenced, the admin or import path is not: what goes that way overwrites a newer holder",
+    ),
+    (
+        "multi-key",
+        "two keys under one lock are written in two transactions: the mark moves with the first, the second is checked by itself",
+    ),
 ];
 
 /// What a planted defect remembers beside the records. A sound service never looks at it.
@@ -138,6 +163,10 @@ impl Defect {
         Defect::StringCompare,
         Defect::Poison,
         Defect::MarkExpires,
+        Defect::UnfencedCache,
+        Defect::UnfencedWebhook,
+        Defect::UnfencedAdmin,
+        Defect::MultiKey,
     ];
 
     /// The name by which the command line and reports know it.
@@ -155,7 +184,21 @@ impl Defect {
             Defect::StringCompare => "string-compare",
             Defect::Poison => "poison",
             Defect::MarkExpires => "mark-expires",
+            Defect::UnfencedCache => "unfenced-cache",
+            Defect::UnfencedWebhook => "unfenced-webhook",
+            Defect::UnfencedAdmin => "unfenced-admin",
+            Defect::MultiKey => "multi-key",
         }
+    }
+
+    /// Whether writes by this path are not compared at all.
+    pub(crate) fn leaves_open(self, path: Path) -> bool {
+        matches!(
+            (self, path),
+            (Defect::UnfencedCache, Path::Cache)
+                | (Defect::UnfencedWebhook, Path::Webhook)
+                | (Defect::UnfencedAdmin, Path::Admin)
+        )
     }
 
     /// The mark that a write to `key` is held against, where the record says `stored`.

@@ -10,16 +10,17 @@ use std::sync::Arc;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
-use axum::routing::get;
+use axum::routing::{get, put};
 use axum::{Json, Router};
 
 use crate::answer::{self, Failure};
 use crate::defects::{BETWEEN_CHECK_AND_WRITE, Defect};
 use crate::fence::{self, Decision};
 use crate::metrics::{self, Metrics};
-use crate::request::{Key, MAX_VALUE_BYTES, Presented, Value};
-use crate::store::Store;
-use crate::writer::{Outcome, Queue, Write};
+use crate::request::{Idempotency, Key, MAX_VALUE_BYTES, OfLock, Presented, Value};
+use crate::store::{Record, Store};
+use crate::way::{Path, lock_record};
+use crate::writer::{self, Outcome, Queue, Write};
 
 /// The most keys that one list holds.
 const MAX_LISTED: usize = 10_000;
@@ -38,6 +39,10 @@ pub(crate) fn router(service: Service) -> Router {
     Router::new()
         .route("/v1/keys", get(list))
         .route("/v1/keys/{key}", get(read).put(write))
+        .route("/v1/cache/{key}", put(write_cache))
+        .route("/v1/webhooks/{key}", put(write_webhook))
+        .route("/v1/admin/{key}", put(write_admin))
+        .route("/v1/effects/{key}", get(list_effects).post(add_effect))
         .route("/healthz", get(health))
         .route("/metrics", get(scrape))
         .fallback(async || Failure::NotFound)
@@ -52,9 +57,56 @@ async fn write(
     State(service): State<Service>,
     key: Result<Key, Failure>,
     presented: Result<Presented, Failure>,
+    lock: Result<OfLock, Failure>,
     value: Result<Value, Failure>,
 ) -> Result<Json<answer::Written>, Failure> {
-    let (Key(key), Presented { token, client }, Value(value)) = (key?, presented?, value?);
+    write_by(Path::Primary, service, key, presented, lock, value).await
+}
+
+async fn write_cache(
+    State(service): State<Service>,
+    key: Result<Key, Failure>,
+    presented: Result<Presented, Failure>,
+    lock: Result<OfLock, Failure>,
+    value: Result<Value, Failure>,
+) -> Result<Json<answer::Written>, Failure> {
+    write_by(Path::Cache, service, key, presented, lock, value).await
+}
+
+async fn write_webhook(
+    State(service): State<Service>,
+    key: Result<Key, Failure>,
+    presented: Result<Presented, Failure>,
+    lock: Result<OfLock, Failure>,
+    value: Result<Value, Failure>,
+) -> Result<Json<answer::Written>, Failure> {
+    write_by(Path::Webhook, service, key, presented, lock, value).await
+}
+
+async fn write_admin(
+    State(service): State<Service>,
+    key: Result<Key, Failure>,
+    presented: Result<Presented, Failure>,
+    lock: Result<OfLock, Failure>,
+    value: Result<Value, Failure>,
+) -> Result<Json<answer::Written>, Failure> {
+    write_by(Path::Admin, service, key, presented, lock, value).await
+}
+
+async fn write_by(
+    path: Path,
+    service: Service,
+    key: Result<Key, Failure>,
+    presented: Result<Presented, Failure>,
+    lock: Result<OfLock, Failure>,
+    value: Result<Value, Failure>,
+) -> Result<Json<answer::Written>, Failure> {
+    let (Key(key), presented, Value(value), OfLock(lock)) = (key?, presented?, value?, lock?);
+    let Presented {
+        token,
+        client,
+        condition,
+    } = presented;
     if service.defect == Some(Defect::CheckThenWrite) {
         check_first(&service, &key, token).await?;
     }
@@ -63,11 +115,58 @@ async fn write(
         token,
         client,
         value,
+        path,
+        lock,
+        condition,
+        idempotency: None,
     };
-    match service.queue.submit(write).await? {
-        Outcome::Accepted { high_water } => Ok(Json(answer::Written { high_water })),
+    let high_water = decided(service.queue.submit(write).await?)?;
+    Ok(Json(answer::Written { high_water }))
+}
+
+/// The high water after an accepted write; else why it was not applied.
+fn decided(outcome: Outcome) -> Result<u64, Failure> {
+    match outcome {
+        Outcome::Accepted { high_water } => Ok(high_water),
         Outcome::Refused { high_water } => Err(Failure::StaleToken { high_water }),
+        Outcome::ConditionFailed => Err(Failure::ConditionFailed),
         Outcome::TooManyKeys => Err(Failure::TooManyKeys),
+    }
+}
+
+async fn add_effect(
+    State(service): State<Service>,
+    key: Result<Key, Failure>,
+    idempotency: Result<Idempotency, Failure>,
+    value: Result<Value, Failure>,
+) -> Result<Json<answer::Done>, Failure> {
+    let (Key(key), Idempotency(idempotency), Value(value)) = (key?, idempotency?, value?);
+    let effect = Write {
+        key,
+        value,
+        path: Path::Effect,
+        idempotency,
+        ..Write::default()
+    };
+    decided(service.queue.submit(effect).await?)?;
+    Ok(Json(answer::Done {}))
+}
+
+async fn list_effects(
+    State(service): State<Service>,
+    Key(key): Key,
+) -> Result<Json<answer::Effects>, Failure> {
+    let record = found(&service, Path::Effect.record(&key)).await?;
+    let effects = writer::effects(record.as_ref().map(|record| record.value.as_str()));
+    let effects = effects.into_iter().map(|(_, effect)| effect).collect();
+    Ok(Json(answer::Effects { effects }))
+}
+
+/// The record called `name`, from memory where it was committed lately.
+async fn found(service: &Service, name: String) -> Result<Option<Record>, Failure> {
+    match service.store.recent(&name) {
+        Some(record) => Ok(Some(record)),
+        None => on_store(service, move |store| store.record(&name)).await,
     }
 }
 
@@ -86,29 +185,35 @@ async fn check_first(service: &Service, key: &str, token: u64) -> Result<(), Fai
 async fn read(
     State(service): State<Service>,
     Key(key): Key,
+    OfLock(lock): OfLock,
 ) -> Result<Json<answer::Value>, Failure> {
-    let record = match service.store.recent(&key) {
-        Some(record) => Some(record),
-        None => on_store(&service, move |store| store.record(&key)).await?,
+    // The lock's mark first: what is committed between the two looks raises both.
+    let of_lock = match lock {
+        Some(lock) => found(&service, lock_record(&lock)).await?,
+        None => None,
     };
+    let shared = of_lock.map_or(0, |record| record.high_water);
+    let record = found(&service, key).await?;
     Ok(Json(match record {
         Some(record) => answer::Value {
             value: Some(record.value),
             token: Some(record.token),
-            high_water: record.high_water,
+            high_water: record.high_water.max(shared),
         },
         None => answer::Value {
             value: None,
             token: None,
-            high_water: 0,
+            high_water: shared,
         },
     }))
 }
 
 async fn list(State(service): State<Service>) -> Result<Json<answer::Keys>, Failure> {
     let (marks, truncated) = on_store(&service, |store| store.marks(MAX_LISTED)).await?;
+    // What has a slash in its name is no key.
     let keys = marks
         .into_iter()
+        .filter(|mark| !mark.key.contains('/'))
         .map(|mark| answer::Key {
             key: mark.key,
             token: mark.token,

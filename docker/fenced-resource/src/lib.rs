@@ -18,9 +18,15 @@
 //! |---|---|
 //! | `PUT /v1/keys/{key}` with `Fencing-Token: 42`, perhaps `Fencing-Client: c3`, body = value | 200 `{"high_water":42}`, or 409 `{"error":"stale-token","high_water":43}` |
 //! | `GET /v1/keys/{key}` | 200 `{"value":"c3-17","token":42,"high_water":42}`; never written: 200 `{"value":null,"high_water":0}` |
+//! | `PUT /v1/cache/{key}`, `PUT /v1/webhooks/{key}`, `PUT /v1/admin/{key}` | as `PUT /v1/keys/{key}`, against the same mark: a copy beside the record, a notification, an operator's own path to the record |
+//! | `POST /v1/effects/{key}`, perhaps `Idempotency-Key: x`, body = effect | 200 `{}`; an effect whose key was seen is not added again; it takes no token |
+//! | `GET /v1/effects/{key}` | 200 `{"effects":["a","b"]}` |
 //! | `GET /v1/keys` | 200 `{"keys":[{"key":"a","token":42,"high_water":42}],"truncated":false}`, the first 10,000 in byte order |
 //! | `GET /healthz` | 200 `{"status":"ok"}` when the store can be read |
 //! | `GET /metrics` | 200, Prometheus text |
+//!
+//! `Fencing-Lock: L` on a write or a read asks for the mark that lock `L` keeps for all its keys. `If-Match: v` on a write
+//! asks that the key holds `v`, `If-None-Match: *` that it was never written; otherwise 412, `condition-failed`.
 //!
 //! Every error is `{"error":WORD,"message":TEXT}`; `stale-token` has `high_water` in the place of `message`.
 //!
@@ -29,6 +35,7 @@
 //! | 400 | `bad-request` | no; a token that is missing, repeated, empty, negative, signed, fractional, overlong, too large or no number says which |
 //! | 404, 405 | `not-found`, `method-not-allowed` | no |
 //! | 409 | `stale-token` | no; `high_water` is the mark that it was held against |
+//! | 412 | `condition-failed` | no |
 //! | 413 | `too-large` | no |
 //! | 500 | `storage` | **unknown**: the disk failed during the commit, or before it |
 //! | 503 | `overloaded`, `stopping` | no; it never entered the queue |
@@ -58,6 +65,7 @@ mod metrics;
 mod request;
 mod store;
 mod token;
+mod way;
 mod writer;
 
 use std::future::{Future, IntoFuture};

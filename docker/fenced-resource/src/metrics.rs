@@ -139,7 +139,7 @@ impl Metrics {
         match outcome {
             Outcome::Accepted { high_water } => self.accept(&write.key, high_water),
             Outcome::Refused { high_water } => self.refuse(write, high_water),
-            Outcome::TooManyKeys => {}
+            Outcome::ConditionFailed | Outcome::TooManyKeys => {}
         }
     }
 
@@ -233,7 +233,7 @@ mod tests {
             key: key.to_owned(),
             token,
             client: "c3".to_owned(),
-            value: String::new(),
+            ..Write::default()
         }
     }
 

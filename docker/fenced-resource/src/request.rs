@@ -12,12 +12,19 @@ use axum::http::{HeaderMap, StatusCode};
 
 use crate::answer::Failure;
 use crate::token::{self, TokenError};
+use crate::way::Condition;
 
 /// The header that carries the token.
 const TOKEN_HEADER: &str = "fencing-token";
 
 /// The header that names the client, for metrics.
 const CLIENT_HEADER: &str = "fencing-client";
+
+/// The header that names the lock whose mark is asked for.
+const LOCK_HEADER: &str = "fencing-lock";
+
+/// The header under which a second effect is none.
+const IDEMPOTENCY_HEADER: &str = "idempotency-key";
 
 /// The longest name of a key, in bytes.
 pub(crate) const MAX_KEY_BYTES: usize = 200;
@@ -60,6 +67,8 @@ pub(crate) struct Presented {
     pub(crate) token: u64,
     /// `unknown` if the client did not say, `invalid` if it is overlong or not printable.
     pub(crate) client: String,
+    /// What must be so beside the token.
+    pub(crate) condition: Option<Condition>,
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Presented {
@@ -71,7 +80,56 @@ impl<S: Send + Sync> FromRequestParts<S> for Presented {
         Ok(Presented {
             token,
             client: client_name(&parts.headers),
+            condition: condition(&parts.headers)?,
         })
+    }
+}
+
+/// The lock whose mark is asked for, if one is.
+#[derive(Debug)]
+pub(crate) struct OfLock(pub(crate) Option<String>);
+
+impl<S: Send + Sync> FromRequestParts<S> for OfLock {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
+        Ok(OfLock(text_of(&parts.headers, LOCK_HEADER)?))
+    }
+}
+
+/// The key under which a second effect is none, if there is one.
+#[derive(Debug)]
+pub(crate) struct Idempotency(pub(crate) Option<String>);
+
+impl<S: Send + Sync> FromRequestParts<S> for Idempotency {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
+        Ok(Idempotency(text_of(&parts.headers, IDEMPOTENCY_HEADER)?))
+    }
+}
+
+fn condition(headers: &HeaderMap) -> Result<Option<Condition>, Failure> {
+    let holds = text_of(headers, "if-match")?.map(Condition::Holds);
+    match text_of(headers, "if-none-match")?.as_deref() {
+        None => Ok(holds),
+        Some("*") if holds.is_none() => Ok(Some(Condition::Absent)),
+        Some(_) => Err(Failure::BadRequest(
+            "If-None-Match must be * and stand alone".to_owned(),
+        )),
+    }
+}
+
+/// A header of printable ASCII, as long as a key at the most; `None` where it is absent.
+fn text_of(headers: &HeaderMap, name: &str) -> Result<Option<String>, Failure> {
+    let Some(value) = headers.get(name) else {
+        return Ok(None);
+    };
+    match value.to_str() {
+        Ok(text) if (1..=MAX_KEY_BYTES).contains(&text.len()) => Ok(Some(text.to_owned())),
+        _ => Err(Failure::BadRequest(format!(
+            "the header {name} must be 1 to {MAX_KEY_BYTES} bytes of printable ASCII"
+        ))),
     }
 }
 

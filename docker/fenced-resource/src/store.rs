@@ -184,7 +184,7 @@ impl Store {
         let (marks, _) = self.marks(usize::MAX)?;
         self.transaction(|records| {
             for mark in &marks {
-                records.forget(&mark.key)?;
+                records.mark_anew(&mark.key, 0)?;
             }
             Ok(())
         })
@@ -279,19 +279,27 @@ impl Records<'_> {
         Ok(self.table.get(key)?.map(|record| record.value().0))
     }
 
+    /// The value that was written to `key` last, or `None` if it was never written.
+    pub(crate) fn value(&self, key: &str) -> Result<Option<String>, redb::Error> {
+        Ok(self
+            .table
+            .get(key)?
+            .map(|record| record.value().2.to_owned()))
+    }
+
     /// How many keys have a record.
     pub(crate) fn count(&self) -> Result<u64, redb::Error> {
         Ok(self.table.len()?)
     }
 
-    /// Sets the mark of `key` to 0 and keeps its value.
-    fn forget(&mut self, key: &str) -> Result<(), redb::Error> {
+    /// Sets the mark of `key` and keeps its value, if it has a record.
+    pub(crate) fn mark_anew(&mut self, key: &str, mark: u64) -> Result<(), redb::Error> {
         let kept = self.table.get(key)?.map(|record| {
             let (_, token, value) = record.value();
             (token, value.to_owned())
         });
         match kept {
-            Some((token, value)) => self.put(key, 0, token, &value),
+            Some((token, value)) => self.put(key, mark, token, &value),
             None => Ok(()),
         }
     }

@@ -32,27 +32,38 @@ use crate::defects::{DURABLE_AFTER, Defect, Memory};
 use crate::fence::{self, Decision};
 use crate::metrics::Metrics;
 use crate::store::{Record, Records, Store};
+use crate::way::{Condition, Path, lock_record};
 
 /// The most writes of one transaction. It bounds the memory and the wait of a batch of large values.
 const MAX_BATCH: usize = 1_024;
 
 /// A write as it was asked for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Write {
     pub(crate) key: String,
     pub(crate) token: u64,
     /// Who asked; only metrics use it.
     pub(crate) client: String,
     pub(crate) value: String,
+    /// By which path it comes.
+    pub(crate) path: Path,
+    /// The lock whose one mark for all its keys is asked for.
+    pub(crate) lock: Option<String>,
+    /// What must be so beside the token.
+    pub(crate) condition: Option<Condition>,
+    /// Of an effect: under which key a second one of it is none.
+    pub(crate) idempotency: Option<String>,
 }
 
-/// What became of a write. All three are definite.
+/// What became of a write. All of them are definite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// Applied; `high_water` is that of the key now.
     Accepted { high_water: u64 },
     /// Refused by the fence, at this high water.
     Refused { high_water: u64 },
+    /// Not applied: the key is not as the condition asks.
+    ConditionFailed,
     /// Not applied: the key is new and the store holds as many as it may.
     TooManyKeys,
 }
@@ -202,29 +213,107 @@ fn take_turn(
     if known.is_none() && records.count()? >= rules.max_keys {
         return Ok(Outcome::TooManyKeys);
     }
-    let stored = known.unwrap_or(0);
+    if write.path == Path::Effect {
+        return take_effect(write, records);
+    }
+    let stored = stored_mark(write, known, rules, records)?;
     let (high_water, decision) = match rules.defect {
         None => (stored, fence::decide(write.token, stored)),
+        Some(defect) if defect.leaves_open(write.path) => (stored, Decision::Accept),
         Some(defect) => {
             let high_water = defect.mark(&write.key, stored, memory);
             (high_water, defect.decide(write.token, high_water))
         }
     };
-    match decision {
-        Decision::Refuse => Ok(Outcome::Refused { high_water }),
-        Decision::Accept => {
-            let token = write.token;
-            let high_water = match rules.defect {
-                None => token,
-                Some(defect) => defect.mark_after(&write.key, token, memory),
-            };
-            records.put(&write.key, high_water, token, &write.value)?;
-            if rules.defect.is_some_and(|defect| defect.denies(memory)) {
-                return Ok(Outcome::Refused { high_water });
-            }
-            Ok(Outcome::Accepted { high_water })
-        }
+    if decision == Decision::Refuse {
+        return Ok(Outcome::Refused { high_water });
     }
+    if let Some(condition) = &write.condition
+        && rules.defect != Some(Defect::Unfenced)
+        && !condition.is_met(records.value(&write.key)?.as_deref())
+    {
+        return Ok(Outcome::ConditionFailed);
+    }
+    let high_water = match rules.defect {
+        None => write.token,
+        Some(defect) => defect.mark_after(&write.key, write.token, memory),
+    };
+    apply(write, high_water, stored, records)?;
+    if rules.defect.is_some_and(|defect| defect.denies(memory)) {
+        return Ok(Outcome::Refused { high_water });
+    }
+    Ok(Outcome::Accepted { high_water })
+}
+
+/// The mark that a write is held against, where `known` is that of its key: the highest of all that it touches.
+fn stored_mark(
+    write: &Write,
+    known: Option<u64>,
+    rules: Rules,
+    records: &Records<'_>,
+) -> Result<u64, redb::Error> {
+    let record = write.path.record(&write.key);
+    let beside = match record == write.key {
+        true => 0,
+        false => records.high_water(&record)?.unwrap_or(0),
+    };
+    let of_lock = match &write.lock {
+        Some(lock) if rules.defect != Some(Defect::MultiKey) => {
+            records.high_water(&lock_record(lock))?.unwrap_or(0)
+        }
+        _ => 0,
+    };
+    Ok(known.unwrap_or(0).max(beside).max(of_lock))
+}
+
+/// Stores an accepted write, and its mark wherever a later one will be held against it.
+fn apply(
+    write: &Write,
+    high_water: u64,
+    stored: u64,
+    records: &mut Records<'_>,
+) -> Result<(), redb::Error> {
+    let record = write.path.record(&write.key);
+    // By the operator's path a mark never falls, even where nothing was compared.
+    let mark = match write.path {
+        Path::Admin => high_water.max(stored),
+        _ => high_water,
+    };
+    records.put(&record, mark, write.token, &write.value)?;
+    if record != write.key
+        && records
+            .high_water(&write.key)?
+            .is_some_and(|m| m < high_water)
+    {
+        records.mark_anew(&write.key, high_water)?;
+    }
+    if let Some(lock) = &write.lock {
+        let record = lock_record(lock);
+        let mark = records.high_water(&record)?.unwrap_or(0).max(high_water);
+        records.put(&record, mark, mark, "")?;
+    }
+    Ok(())
+}
+
+/// Adds an effect to its list, unless one under its idempotency key is there.
+fn take_effect(write: &Write, records: &mut Records<'_>) -> Result<Outcome, redb::Error> {
+    let record = write.path.record(&write.key);
+    let known = records.value(&record)?;
+    let mut effects = effects(known.as_deref());
+    let again = |(key, _): &(Option<String>, String)| key.is_some() && *key == write.idempotency;
+    if !effects.iter().any(again) {
+        effects.push((write.idempotency.clone(), write.value.clone()));
+        let text = serde_json::to_string(&effects).expect("texts are plain data");
+        records.put(&record, 0, 0, &text)?;
+    }
+    Ok(Outcome::Accepted { high_water: 0 })
+}
+
+/// The effects that a record holds, each with its idempotency key.
+pub(crate) fn effects(record: Option<&str>) -> Vec<(Option<String>, String)> {
+    record
+        .and_then(|text| serde_json::from_str(text).ok())
+        .unwrap_or_default()
 }
 
 /// The planted defect `ack-before-durable`: decides and answers from memory, and writes to the disk later.
@@ -320,6 +409,7 @@ mod tests {
             token,
             client: "c1".to_owned(),
             value: value.to_owned(),
+            ..Write::default()
         }
     }
 
@@ -485,6 +575,79 @@ mod tests {
         assert_eq!(outcomes[2], Outcome::TooManyKeys);
         assert_eq!(outcomes[3], Outcome::Accepted { high_water: 2 });
         assert_eq!(store.record("c").expect("a readable store"), None);
+    }
+
+    #[test]
+    fn every_path_is_held_against_the_one_mark_unless_a_defect_leaves_it_open() {
+        for path in [Path::Cache, Path::Webhook, Path::Admin] {
+            let by = |token| Write {
+                path,
+                ..write("a", token, "beside")
+            };
+            let writes = [write("a", 5, "x"), by(6), write("a", 5, "late"), by(5)];
+            let (outcomes, ..) = in_one_batch(SOUND, &writes);
+            let refused = Outcome::Refused { high_water: 6 };
+            assert_eq!(outcomes[2..], [refused, refused], "{path:?}");
+        }
+        let open = Rules {
+            defect: Some(Defect::UnfencedCache),
+            ..SOUND
+        };
+        let late = Write {
+            path: Path::Cache,
+            ..write("a", 4, "late")
+        };
+        let writes = [write("a", 5, "x"), late, write("a", 4, "late")];
+        let (outcomes, ..) = in_one_batch(open, &writes);
+        assert_eq!(outcomes[1], Outcome::Accepted { high_water: 4 });
+        assert_eq!(outcomes[2], Outcome::Refused { high_water: 5 });
+    }
+
+    #[test]
+    fn the_keys_of_a_lock_share_its_mark_unless_each_is_held_against_its_own() {
+        let under = |key, token| Write {
+            lock: Some("l".to_owned()),
+            ..write(key, token, "x")
+        };
+        let writes = [under("a", 6), under("b", 5)];
+        let (outcomes, ..) = in_one_batch(SOUND, &writes);
+        assert_eq!(outcomes[1], Outcome::Refused { high_water: 6 });
+        let apart = Rules {
+            defect: Some(Defect::MultiKey),
+            ..SOUND
+        };
+        let (outcomes, ..) = in_one_batch(apart, &writes);
+        assert_eq!(outcomes[1], Outcome::Accepted { high_water: 5 });
+    }
+
+    #[test]
+    fn a_condition_is_asked_after_the_fence_and_an_effect_is_added_once_under_its_key() {
+        let over = |value: &str, token| Write {
+            condition: Some(Condition::Holds(value.to_owned())),
+            ..write("a", token, "new")
+        };
+        let effect = |idempotency: Option<&str>| Write {
+            path: Path::Effect,
+            idempotency: idempotency.map(str::to_owned),
+            ..write("e", 0, "sent")
+        };
+        let writes = [
+            write("a", 5, "x"),
+            over("y", 4),
+            over("y", 5),
+            over("x", 5),
+            effect(Some("1")),
+            effect(Some("1")),
+            effect(None),
+            effect(None),
+        ];
+        let (outcomes, store, _) = in_one_batch(SOUND, &writes);
+        assert_eq!(outcomes[1], Outcome::Refused { high_water: 5 });
+        assert_eq!(outcomes[2], Outcome::ConditionFailed);
+        assert_eq!(outcomes[3], Outcome::Accepted { high_water: 5 });
+        let record = store.record(&Path::Effect.record("e")).expect("readable");
+        let list = effects(record.as_ref().map(|record| record.value.as_str()));
+        assert_eq!(list.len(), 3);
     }
 
     #[test]

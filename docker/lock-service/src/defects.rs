@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// How far from its end a counter that wraps begins: it has been running for years.
-const GRANTS_BEFORE_WRAP: u64 = 12;
+const GRANTS_BEFORE_WRAP: u64 = 5;
 
 /// Where a counter of 31 bits ends.
 const NARROW: u64 = 1 << 31;
@@ -81,11 +81,11 @@ pub(crate) fn counter_after_restart(defect: Option<Defect>, stored: u64) -> u64 
     }
 }
 
-/// The counter of a lock that was never granted.
-pub(crate) fn first_counter(defect: Option<Defect>) -> u64 {
+/// The counter of a lock that was never granted, where a sound service begins after `before_first`.
+pub(crate) fn first_counter(defect: Option<Defect>, before_first: u64) -> u64 {
     match defect {
         Some(Defect::CounterWraps) => NARROW - GRANTS_BEFORE_WRAP,
-        _ => 0,
+        _ => before_first,
     }
 }
 
@@ -226,7 +226,7 @@ mod tests {
     fn the_sound_service_follows_none_of_them() {
         let (now, asked) = (Duration::from_secs(5), Duration::from_secs(3));
         assert_eq!(next_token(None, 41, 1_700_000_000_000), 42);
-        assert_eq!(first_counter(None), 0);
+        assert_eq!(first_counter(None, 41), 41);
         assert!(!believes_anybody(None, true) && !believes_anybody(None, false));
         assert_eq!(lease_begins(None, now, asked), now);
         assert!(leases_lapse(None));

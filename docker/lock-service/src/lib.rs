@@ -72,6 +72,8 @@ pub struct Config {
     pub defect: Option<Defect>,
     /// What a request may ask for.
     pub limits: Limits,
+    /// The token of a lock's first grant; at least 1. A counter that has run for years begins high.
+    pub first_token: u64,
 }
 
 impl Config {
@@ -81,6 +83,7 @@ impl Config {
             data: data.into(),
             defect: None,
             limits: Limits::default(),
+            first_token: 1,
         }
     }
 }

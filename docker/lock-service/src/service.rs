@@ -136,7 +136,8 @@ impl LockService {
     /// Where the data directory cannot be used, another process uses it, or its store is broken.
     pub fn open(config: Config) -> Result<Self, ServeError> {
         let store = Store::open(&config.data)?;
-        let mut state = State::new(config.limits.clone(), config.defect);
+        let mut state =
+            State::new(config.limits.clone(), config.defect).counting_from(config.first_token);
         let origin = Instant::now();
         for (name, stored) in store.load()? {
             let record = Record {

@@ -121,6 +121,8 @@ pub(crate) struct LockView {
 pub(crate) struct State {
     limits: Limits,
     defect: Option<Defect>,
+    /// The counter of a lock that was never granted.
+    before_first: u64,
     /// The time of day in milliseconds; only a defect looks at it.
     wall: u64,
     locks: HashMap<LockName, Lock>,
@@ -166,10 +168,19 @@ impl State {
         Self {
             limits,
             defect,
+            before_first: 0,
             wall: 0,
             locks: HashMap::new(),
             timers: BTreeSet::new(),
             effects: Effects::default(),
+        }
+    }
+
+    /// The first grant of each lock has `first_token`, which is at least 1.
+    pub fn counting_from(self, first_token: u64) -> Self {
+        Self {
+            before_first: first_token.saturating_sub(1),
+            ..self
         }
     }
 
@@ -302,7 +313,7 @@ impl State {
                 return Some(Answer::TooManyLocks);
             }
             let new = Lock {
-                issued: defects::first_counter(self.defect),
+                issued: defects::first_counter(self.defect, self.before_first),
                 ..Lock::default()
             };
             self.locks.insert(name.clone(), new);

@@ -390,7 +390,9 @@ async fn carry_out(
             })
         }
         Action::Release { token } => answer(lock.release(name, *token).await, |(), _| {}),
-        Action::Write { key, token, value } => answer(
+        Action::Write {
+            key, token, value, ..
+        } => answer(
             resource.write(key, *token, value).await,
             |written, answer| {
                 answer.high_water = written.high_water;
@@ -399,6 +401,7 @@ async fn carry_out(
         Action::Read { key } => answer(resource.read(key).await, |reading, answer| {
             answer.high_water = reading.high_water;
         }),
+        Action::Cas { .. } | Action::Append { .. } => unreachable!("the register has neither"),
     }
 }
 

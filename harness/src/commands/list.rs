@@ -8,9 +8,9 @@ use fencepost_workloads::suite::{BUILT_IN, FAULT_KINDS, TARGETS, built_in};
 use fencepost_workloads::workload::WORKLOADS;
 
 use crate::cli::{ListArguments, Listing};
-use crate::defects::catalogue;
+use crate::defects::{catalogue, page};
 use crate::error::HarnessError;
-use crate::terminal::print;
+use crate::terminal::{print, say};
 
 /// Lists one kind of thing, or says what can be listed.
 ///
@@ -36,6 +36,11 @@ pub fn list(arguments: &ListArguments) -> Result<u8, HarnessError> {
             "{name:?} is one word too many: only `list suite NAME` takes a name"
         )));
     }
+    if what != Listing::Defects && (arguments.json || arguments.page) {
+        return Err(HarnessError::Usage(
+            "--json and --page are for `list defects`".to_owned(),
+        ));
+    }
     match what {
         Listing::Suite => print(suite(arguments.name.as_deref())?),
         Listing::Suites => print(&table(
@@ -51,11 +56,26 @@ pub fn list(arguments: &ListArguments) -> Result<u8, HarnessError> {
                 .iter()
                 .map(|&(kind, about)| (kind.name(), about)),
         )),
-        Listing::Defects => {
-            print(&table(catalogue().iter().map(|line| {
-                (line.name, format!("[{}] {}", line.planted_in, line.about))
-            })))
+        Listing::Defects if arguments.page => print(&page()),
+        Listing::Defects if arguments.json => {
+            for entry in catalogue() {
+                say(serde_json::json!({
+                    "defect": entry.name(),
+                    "planted_in": entry.place.name(),
+                    "about": entry.about,
+                    "found_as": entry.found_as(),
+                    "suite": entry.suite(),
+                    "command": entry.command(),
+                }));
+            }
         }
+        Listing::Defects => print(&table(catalogue().iter().map(|entry| {
+            let (place, about) = (entry.place.name(), entry.about);
+            (
+                entry.name(),
+                format!("[{place}] {about} ({})", entry.must_be()),
+            )
+        }))),
         Listing::Targets => print(&table(TARGETS.iter().copied())),
         Listing::Models => print(&table(MODELS.iter().map(|&(_, name, about)| (name, about)))),
         Listing::Findings => print(&table(

@@ -7,6 +7,8 @@ pub mod generate;
 pub mod heal;
 pub mod image;
 pub mod list;
+pub mod probe;
 pub mod report;
 pub mod run;
+pub mod selftest;
 pub mod serve;

@@ -13,12 +13,13 @@ use fencepost_workloads::suite::{BUILT_IN, Count, Fault, Suite, SuiteError, Targ
 use clap::ValueEnum as _;
 
 use crate::cli::{Ci, RunArguments, RunFormat, TargetName};
-use crate::defects::{Defects, catalogue};
+use crate::defects::{Defects, Entry, catalogue};
 use crate::error::{EXIT_FAILURE, HarnessError};
 use crate::limits;
 use crate::machine;
 use crate::proxies;
 use crate::report;
+use crate::run_record::Teeth;
 use crate::runner::{self, Interrupts, Order, RunEnd};
 use crate::runtime;
 use crate::targets::docker::Engine;
@@ -35,8 +36,34 @@ pub fn run(arguments: &RunArguments) -> Result<u8, HarnessError> {
     complain(format_args!("suite {name}, seed {}, {limit}", order.seed.0));
     // One thread: what the pipes say, the conductor hears without a wake-up between threads. What blocks (signals,
     // proxies, the disk) has threads of its own.
+    let unfenced = arguments
+        .teeth
+        .then(|| without_a_fence(&order))
+        .transpose()?;
     let runtime = runtime::on_this_thread()?;
-    let end = runtime.block_on(async { runner::run(order, Interrupts::listen()).await });
+    let end = runtime.block_on(async {
+        let interrupts = Interrupts::listen();
+        let mut end = runner::run(order, interrupts.clone()).await?;
+        if let Some(order) = unfenced.filter(|_| end.record.ended_early.is_none()) {
+            complain("again, with the fence taken out");
+            let second = runner::run(order, interrupts).await?;
+            let mut findings: Vec<String> = second
+                .judgement
+                .findings
+                .iter()
+                .map(|finding| finding.finding.clone())
+                .collect();
+            findings.dedup();
+            let teeth = Teeth {
+                run: second.record.run.clone(),
+                folder: second.folder.path().display().to_string(),
+                verdict: second.judgement.verdict,
+                findings,
+            };
+            runner::save_teeth(&mut end, teeth);
+        }
+        Ok::<_, HarnessError>(end)
+    });
     // Nothing of the run is left; what a broken pipe still holds must not keep the program.
     runtime.shutdown_background();
     let end = end?;
@@ -58,6 +85,10 @@ fn status(end: &RunEnd) -> u8 {
     match end.judgement.verdict {
         Verdict::Invalid => Verdict::Invalid.exit_code(),
         _ if end.failed() => EXIT_FAILURE,
+        // A run that would not have shown a missing fence shows nothing.
+        _ if end.record.teeth.as_ref().is_some_and(|teeth| !teeth.bite()) => {
+            Verdict::Unknown.exit_code()
+        }
         verdict => verdict.exit_code(),
     }
 }
@@ -83,14 +114,9 @@ fn order(arguments: &RunArguments) -> Result<Order, HarnessError> {
     if let Some(faults) = &arguments.faults {
         suite.fault = select(&suite.fault, faults)?;
     }
-    suite
-        .consistent()
-        .map_err(|misfit| HarnessError::Usage(misfit.to_string()))?;
-    buildable(&suite, &arguments.suite)?;
-    startable(&suite, &given)?;
     let defects = match &arguments.defect {
         Some(name) => Defects::named(name).ok_or_else(|| {
-            let known: Vec<_> = catalogue().into_iter().map(|line| line.name).collect();
+            let known: Vec<_> = catalogue().iter().map(Entry::name).collect();
             HarnessError::Usage(format!(
                 "no defect {name:?}: there are {}",
                 known.join(", ")
@@ -98,6 +124,12 @@ fn order(arguments: &RunArguments) -> Result<Order, HarnessError> {
         })?,
         None => Defects::default(),
     };
+    defects.set_up(&mut suite);
+    suite
+        .consistent()
+        .map_err(|misfit| HarnessError::Usage(misfit.to_string()))?;
+    buildable(&suite, &arguments.suite)?;
+    startable(&suite, &given)?;
     if let Some(program) = suite.worker.command.first()
         && !can_be_started(program)
     {
@@ -131,6 +163,31 @@ fn order(arguments: &RunArguments) -> Result<Order, HarnessError> {
         keep: arguments.keep,
         progress: !arguments.json,
         command_line: std::env::args().collect(),
+    })
+}
+
+/// The same run against the same system, but for its fence.
+fn without_a_fence(order: &Order) -> Result<Order, HarnessError> {
+    let mut suite = order.suite.clone();
+    let kind = suite.resource.kind;
+    if !kind.system().variants.contains(&"none") || suite.fence() == "none" {
+        return Err(HarnessError::Usage(format!(
+            "--teeth: {} has no fence that could be taken out: a resource whose `fence` may be \"none\", and is not, is right",
+            suite.name.as_str()
+        )));
+    }
+    suite.resource.fence = Some("none".to_owned());
+    suite
+        .consistent()
+        .map_err(|misfit| HarnessError::Usage(format!("--teeth: {misfit}")))?;
+    Ok(Order {
+        replay: format!(
+            "{} (the second of two runs, with fence = \"none\")",
+            order.replay
+        ),
+        suite,
+        fail_fast: true,
+        ..order.clone()
     })
 }
 
@@ -314,6 +371,7 @@ fn replay(arguments: &RunArguments, seed: Seed) -> String {
         format!("--seed {}", seed.0),
     ];
     words.extend(arguments.force.then(|| "--force".to_owned()));
+    words.extend(arguments.teeth.then(|| "--teeth".to_owned()));
     let mut flag = |name: &str, value: Option<String>| {
         words.extend(value.map(|value| format!("--{name} {}", quoted(&value))))
     };
@@ -392,6 +450,12 @@ fn text(end: &RunEnd) -> String {
     );
     lines.extend(
         record
+            .teeth
+            .iter()
+            .map(|teeth| format!("teeth          {}", teeth.sentence())),
+    );
+    lines.extend(
+        record
             .ended_early
             .iter()
             .map(|why| format!("ended early    {why}")),
@@ -435,6 +499,8 @@ fn print_json(end: &RunEnd) {
         "coverage": end.judgement.coverage,
         "stats": end.judgement.stats,
         "zombies": zombies,
+        "teeth": end.record.teeth,
+        "exercise": end.record.exercise,
         "ended_early": end.record.ended_early,
         "troubles": end.record.troubles,
         "replay": end.record.replay,

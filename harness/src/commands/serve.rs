@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use tokio::net::TcpListener;
 
-use crate::cli::{ServeArguments, ServiceArguments};
+use crate::cli::{LockServiceArguments, ServeArguments, ServiceArguments};
 use crate::error::HarnessError;
 use crate::runtime;
 
@@ -24,8 +24,11 @@ pub fn toxiproxy(arguments: &ServeArguments) -> Result<u8, HarnessError> {
 ///
 /// # Errors
 /// When the address cannot be listened on, the data cannot be opened, or there is no such defect.
-pub fn lock_service(arguments: &ServiceArguments) -> Result<u8, HarnessError> {
+pub fn lock_service(arguments: &LockServiceArguments) -> Result<u8, HarnessError> {
+    let first_token = arguments.first_token;
+    let arguments = &arguments.service;
     let mut config = fencepost_lock_service::Config::new(arguments.data.clone());
+    config.first_token = first_token;
     config.defect = arguments
         .defect
         .as_deref()

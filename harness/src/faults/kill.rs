@@ -1,4 +1,4 @@
-//! SIGKILL to a service, and a restart on the same data and the same port.
+//! SIGKILL to a service, and a restart on the same data and the same port. Workers are in `rebirth.rs`.
 
 use std::time::Duration;
 
@@ -8,6 +8,7 @@ use fencepost_workloads::suite::{Fault, FaultKind};
 use super::nemesis::{Means, event, on_node};
 use super::service::{self, Struck};
 use crate::run_record::PlannedFault;
+use crate::targets::Service;
 
 pub(super) async fn inject(means: &Means, planned: &PlannedFault, fault: &Fault) {
     let Struck {
@@ -39,17 +40,36 @@ pub(super) async fn inject(means: &Means, planned: &PlannedFault, fault: &Fault)
     means
         .sleep(means.clock.now() + Duration::from_millis(planned.length_ms))
         .await;
-    let (outcome, evidence) = match means.target.start_again(node).await {
+    let (outcome, evidence) = match start_again(means, node).await {
         Ok(evidence) => (outcome, evidence),
-        Err(error) => {
-            // The receiver is gone only when the run has ended for another reason.
-            let _ = means.trouble.send(error.to_string());
-            (FaultOutcome::Unknown, error.to_string())
-        }
+        Err(why) => (FaultOutcome::Unknown, why),
     };
     means.end(FaultEvent {
         outcome: Some(outcome),
         evidence: Some(evidence),
         ..line
     });
+}
+
+/// Kills a node of the resource and starts it again at once, as a part of another fault. Words either way.
+pub(super) async fn restart_resource(means: &Means) -> Result<String, String> {
+    let Struck {
+        node,
+        reserved: _reserved,
+        ..
+    } = service::serving(means, Service::Resource, 0).await?;
+    let killed = on_node(means.target.node(node), |node| node.kill()).await?;
+    let back = start_again(means, node).await?;
+    Ok(format!(
+        "the resource was killed ({killed}) and came back ({back})"
+    ))
+}
+
+/// A node that does not come back ends the run.
+async fn start_again(means: &Means, node: usize) -> Result<String, String> {
+    means.target.start_again(node).await.map_err(|error| {
+        // The receiver is gone only when the run has ended for another reason.
+        let _ = means.trouble.send(error.to_string());
+        error.to_string()
+    })
 }

@@ -12,8 +12,10 @@ use fencepost_workloads::suite::{Fault, FaultKind, Link};
 use super::nemesis::{Means, Reserved, event, worker_name};
 use super::probe::{Passage, probe};
 use super::service;
+use super::zombie::take_holder;
 use crate::proxies::{ProxyError, Stream, Toxic};
 use crate::run_record::PlannedFault;
+use crate::runner::conductor::Wish;
 use crate::targets::{PEERS, Service, Wire, link_of};
 
 /// How long a probe waits before it calls a link silent.
@@ -50,6 +52,8 @@ pub(super) async fn inject(means: &Means, planned: &PlannedFault, fault: &Fault)
         }
         Some(Link::WorkerResource) => free_links(means, planned, &[Service::Resource]),
         Some(Link::WorkerBoth) => free_links(means, planned, &Service::ALL),
+        Some(Link::HolderLock) => holder_link(means, Service::Lock).await,
+        Some(Link::HolderResource) => holder_link(means, Service::Resource).await,
         _ => free_links(means, planned, &[Service::Lock]),
     };
     let victim = match victim {
@@ -231,6 +235,24 @@ fn free_links<'a>(
         })
     });
     free.ok_or("something was being done to every such link")
+}
+
+/// The link of a holder of a newest token. It goes on working: what it asks for next is what the fault strikes.
+async fn holder_link(means: &Means, service: Service) -> Result<Victim<'_>, &'static str> {
+    let taken = take_holder(means, false).await;
+    let held = taken.ok_or("no holder with a rival on another worker within 2 s")?;
+    let name = link_of(held.worker, service);
+    let reserved = means.reserve(std::slice::from_ref(&name));
+    means.wish(Wish::LetGo {
+        worker: held.worker,
+        aim: None,
+    });
+    Ok(Victim {
+        wires: wires(means, &name),
+        names: vec![name],
+        led: None,
+        _reserved: reserved.ok_or("something was begun on the holder's link just then")?,
+    })
 }
 
 /// The link on which its peers reach the node that leads now.

@@ -7,7 +7,8 @@
 //! | `zombie.rs` | the adversary's own: stop the holder, let its successor write, let it go |
 //! | `pause.rs` | SIGSTOP and SIGCONT, freezer and thaw |
 //! | `link.rs` | hole, stall, lost request, lost reply, latency, bandwidth, refuse, reset; of one link or of several |
-//! | `kill.rs` | SIGKILL and a restart on the same data |
+//! | `kill.rs` | SIGKILL to a service and a restart on the same data |
+//! | `rebirth.rs` | SIGKILL to a worker, and another in its place |
 //! | `container.rs` | what only containers allow: dropped packets, another network, an empty volume, a second authority, a clock |
 //! | `service.rs` | which node of a service is struck |
 //! | `probe.rs` | a request through a link, as evidence |
@@ -22,6 +23,7 @@ mod nemesis;
 mod pause;
 mod plan;
 mod probe;
+mod rebirth;
 mod service;
 mod zombie;
 

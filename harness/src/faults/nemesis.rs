@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fencepost_checker::history::{FaultEvent, FaultOutcome, FaultPhase};
+use fencepost_workloads::protocol::Hello;
 use fencepost_workloads::suite::{Fault, FaultKind, Suite};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use super::{container, kill, link, pause, zombie};
+use super::{container, kill, link, pause, rebirth, zombie};
 use crate::clock::RunClock;
 use crate::journal::{Entry, Journal};
 use crate::proxies::Proxies;
@@ -48,6 +49,10 @@ pub struct Means {
     pub tally: Arc<Tally>,
     /// Nodes and links to which something is being done, by name.
     pub busy: Mutex<BTreeSet<String>>,
+    /// How workers are started.
+    pub worker_command: Vec<String>,
+    /// What each worker was told first, by its index.
+    pub hellos: Mutex<Vec<Hello>>,
     /// What went wrong that the run must end for, e.g. a service that does not come back.
     pub trouble: mpsc::UnboundedSender<String>,
 }
@@ -91,9 +96,14 @@ impl Nemesis {
             let means = Arc::clone(&means);
             under_way.spawn(async move {
                 match fault.kind {
-                    FaultKind::Zombie => zombie::inject(&means, &planned).await,
+                    FaultKind::Zombie | FaultKind::Between => {
+                        zombie::inject(&means, &planned, &fault).await;
+                    }
                     FaultKind::Pause | FaultKind::Freeze => {
-                        pause::inject(&means, &planned, &fault).await
+                        pause::inject(&means, &planned, &fault).await;
+                    }
+                    FaultKind::Kill if fault.identity.is_some() => {
+                        rebirth::inject(&means, &planned, &fault).await;
                     }
                     FaultKind::Kill => kill::inject(&means, &planned, &fault).await,
                     kind if kind.is_of_links() => link::inject(&means, &planned, &fault).await,

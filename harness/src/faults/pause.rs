@@ -9,18 +9,18 @@ use tokio::sync::oneshot;
 
 use super::nemesis::{Means, Reserved, event, on_node, worker_name};
 use super::service;
-use super::zombie::take_holder;
+use super::zombie::{AIM_WITHIN, take_holder};
 use crate::run_record::PlannedFault;
 use crate::runner::conductor::Wish;
 use crate::targets::SharedNode;
 
 /// What is about to be stopped.
-struct Victim<'a> {
+pub(super) struct Victim<'a> {
     node: SharedNode,
     name: String,
     /// The worker that the conductor holds back, if it is one.
     worker: Option<usize>,
-    _reserved: Reserved<'a>,
+    reserved: Reserved<'a>,
 }
 
 pub(super) async fn inject(means: &Means, planned: &PlannedFault, fault: &Fault) {
@@ -32,11 +32,14 @@ pub(super) async fn inject(means: &Means, planned: &PlannedFault, fault: &Fault)
                 node: means.target.node(struck.node),
                 name: struck.name,
                 worker: None,
-                _reserved: struck.reserved,
+                reserved: struck.reserved,
             }),
         Some(On::Holder) => holder(means)
             .await
             .ok_or("no holder with a rival on another worker within 2 s"),
+        Some(On::Waiter) => waiter(means)
+            .await
+            .ok_or("nobody on a free worker queued for a lock within 2 s"),
         _ => worker(means, planned, fault).await.ok_or(busy),
     };
     let victim = match victim {
@@ -88,7 +91,12 @@ pub(super) async fn inject(means: &Means, planned: &PlannedFault, fault: &Fault)
     victim.let_go(means);
 }
 
-impl Victim<'_> {
+impl<'a> Victim<'a> {
+    /// The worker that it is, with its reservation.
+    pub(super) fn into_worker(self) -> Option<(usize, Reserved<'a>)> {
+        Some((self.worker?, self.reserved))
+    }
+
     /// The conductor may hand operations to it again.
     fn let_go(&self, means: &Means) {
         if let Some(worker) = self.worker {
@@ -98,14 +106,14 @@ impl Victim<'_> {
 }
 
 async fn holder(means: &Means) -> Option<Victim<'_>> {
-    let held = take_holder(means).await?;
+    let held = take_holder(means, false).await?;
     let name = worker_name(held.worker);
     match means.reserve(std::slice::from_ref(&name)) {
         Some(reserved) => Some(Victim {
             node: means.target.worker(held.worker),
             name,
             worker: Some(held.worker),
-            _reserved: reserved,
+            reserved,
         }),
         None => {
             means.wish(Wish::LetGo {
@@ -117,8 +125,40 @@ async fn holder(means: &Means) -> Option<Victim<'_>> {
     }
 }
 
+/// The worker of a client that queues for a lock.
+async fn waiter(means: &Means) -> Option<Victim<'_>> {
+    let (reply, mut answer) = oneshot::channel();
+    means.wish(Wish::TakeWaiter {
+        avoid: means.busy_workers(),
+        reply,
+    });
+    let taken = tokio::select! {
+        taken = tokio::time::timeout(AIM_WITHIN, &mut answer) => taken.ok().and_then(Result::ok),
+        () = means.stopped() => None,
+    };
+    answer.close();
+    let worker = taken.or_else(|| answer.try_recv().ok())?;
+    let name = worker_name(worker);
+    match means.reserve(std::slice::from_ref(&name)) {
+        Some(reserved) if taken.is_some() => Some(Victim {
+            node: means.target.worker(worker),
+            name,
+            worker: Some(worker),
+            reserved,
+        }),
+        _ => {
+            means.wish(Wish::LetGo { worker, aim: None });
+            None
+        }
+    }
+}
+
 /// The worker that was drawn, or the next one that is free; one that the suite names, and no other.
-async fn worker<'a>(means: &'a Means, planned: &PlannedFault, fault: &Fault) -> Option<Victim<'a>> {
+pub(super) async fn worker<'a>(
+    means: &'a Means,
+    planned: &PlannedFault,
+    fault: &Fault,
+) -> Option<Victim<'a>> {
     let drawn = planned.worker? as usize;
     let choices = match fault.on {
         Some(On::Node(_)) => 1,
@@ -136,7 +176,7 @@ async fn worker<'a>(means: &'a Means, planned: &PlannedFault, fault: &Fault) -> 
                 node: means.target.worker(worker),
                 name,
                 worker: Some(worker),
-                _reserved: reserved,
+                reserved,
             });
         }
     }

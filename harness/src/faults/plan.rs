@@ -67,7 +67,10 @@ fn occurrences(suite: &Suite, position: usize, seed: Seed) -> Vec<PlannedFault> 
             length_ms: millis(fault.length.draw(&mut stream)),
             worker: worker(suite, fault, &mut stream),
             node: node(suite, fault, &mut stream),
-            delay_ms: fault.delay.map(|delay| millis(delay.draw(&mut stream))),
+            delay_ms: fault
+                .delay
+                .or(fault.after)
+                .map(|delay| millis(delay.draw(&mut stream))),
             by_ms: fault.by.map(|by| millis(by.draw(&mut stream))),
         });
     }
@@ -81,7 +84,13 @@ fn worker(suite: &Suite, fault: &Fault, stream: &mut impl Rng) -> Option<u32> {
         (FaultKind::Zombie, _) => None,
         (_, Some(On::Node(number))) => Some(number - 1),
         (_, Some(On::Worker)) => Some(stream.random_range(0..workers)),
-        (kind, _) if kind.is_of_links() && fault.link != Some(Link::LeaderPeers) => {
+        (kind, _)
+            if kind.is_of_links()
+                && !matches!(
+                    fault.link,
+                    Some(Link::LeaderPeers | Link::HolderLock | Link::HolderResource)
+                ) =>
+        {
             Some(stream.random_range(0..workers))
         }
         _ => None,

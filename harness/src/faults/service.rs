@@ -35,8 +35,16 @@ pub(super) async fn pick<'a>(
         Some(On::Resource) => Service::Resource,
         _ => return leader(means).await,
     };
+    serving(means, service, planned.node.unwrap_or(0) as usize).await
+}
+
+/// The node of a service that was drawn, once nothing else is done to it; otherwise why there is none.
+pub(super) async fn serving(
+    means: &Means,
+    service: Service,
+    drawn: usize,
+) -> Result<Struck<'_>, &'static str> {
     let nodes = means.target.serving(service);
-    let drawn = planned.node.unwrap_or(0) as usize;
     let node = nodes.get(drawn % nodes.len().max(1));
     let node = *node.ok_or("the service has no node that is ours to strike")?;
     let deadline = means.clock.now() + FREE_WITHIN;

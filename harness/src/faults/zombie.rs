@@ -7,13 +7,19 @@
 //!
 //! The conductor lets the holder's operations end before it is stopped, hands it nothing while it is, and hands it its
 //! next write the moment it runs again: the write then begins provably after its successor's.
+//!
+//! What it does first may be something else (`then`): renew, release, acquire; or it is let go in the moment in which its
+//! successor's first write is sent, so that both are under way at once; or the resource is restarted before it writes. A *between* fault is
+//! the same for a holder that has decided to write already: its worker holds the request, and is stopped with it.
 
 use std::time::Duration;
 
 use fencepost_checker::history::{FaultEvent, FaultOutcome};
-use fencepost_workloads::suite::FaultKind;
+use fencepost_workloads::holder::First;
+use fencepost_workloads::suite::{Fault, FaultKind, Then};
 use tokio::sync::oneshot;
 
+use super::kill;
 use super::nemesis::{Means, Reserved, event, on_node, worker_name};
 use crate::run_record::PlannedFault;
 use crate::runner::conductor::{Held, SeenWrite, Wish};
@@ -22,29 +28,40 @@ use crate::targets::{Service, link_of};
 /// How long before a holder is looked for again.
 const BETWEEN_TRIES: Duration = Duration::from_millis(20);
 /// How long to look for a holder that can be taken.
-const AIM_WITHIN: Duration = Duration::from_secs(2);
+pub(super) const AIM_WITHIN: Duration = Duration::from_secs(2);
 
-pub(super) async fn inject(means: &Means, planned: &PlannedFault) {
-    let Some((held, _reserved)) = take_and_reserve(means).await else {
+/// What ends the wait for a successor.
+enum Met {
+    /// Its first write was acknowledged.
+    Wrote(SeenWrite),
+    /// Its first write was sent.
+    Sent,
+}
+
+pub(super) async fn inject(means: &Means, planned: &PlannedFault, fault: &Fault) {
+    let announce = fault.kind == FaultKind::Between;
+    let then = match fault.then {
+        _ if announce => Then::Write,
+        Some(then) => then,
+        None => means.tally.exercise().least(),
+    };
+    let Some((held, _reserved)) = take_and_reserve(means, announce).await else {
         let why = "no holder with a rival on another worker, both with whole links, within 2 s";
-        means.skip(event(planned, FaultKind::Zombie, Vec::new()), why);
+        means.skip(event(planned, fault.kind, Vec::new()), why);
         return;
     };
     let name = worker_name(held.worker);
-    let mut line = event(planned, FaultKind::Zombie, vec![name]);
+    let mut line = event(planned, fault.kind, vec![name]);
     line.lock = Some(held.lock_name.clone());
     line.client = Some(held.client_name.clone());
     line.token = Some(held.token);
     if !means.announce(&line) {
-        means.wish(Wish::LetGo {
-            worker: held.worker,
-            aim: None,
-        });
+        let_go(means, held);
         return;
     }
     let node = means.target.worker(held.worker);
     let stopped = on_node(std::sync::Arc::clone(&node), |node| node.stop()).await;
-    let successor = await_write(means, &held);
+    let successor = successor(means, &held, then);
     means.begin(FaultEvent {
         outcome: Some(if stopped.is_ok() {
             FaultOutcome::Installed
@@ -54,57 +71,128 @@ pub(super) async fn inject(means: &Means, planned: &PlannedFault) {
         evidence: Some(stopped.clone().unwrap_or_else(|why| why)),
         ..line.clone()
     });
-    let written = tokio::select! {
-        written = tokio::time::timeout(Duration::from_millis(planned.length_ms), successor) => {
-            written.ok().and_then(Result::ok)
+    let met = tokio::select! {
+        met = tokio::time::timeout(Duration::from_millis(planned.length_ms), successor) => {
+            met.ok().flatten()
         }
         () = means.stopped() => None,
     };
+    let meanwhile = match &met {
+        Some(Met::Wrote(_)) => meanwhile(means, planned, &held, then).await,
+        _ => Ok(String::new()),
+    };
     let resumed = on_node(node, |node| node.resume()).await;
-    let proven = stopped.is_ok() && resumed.is_ok() && written.is_some();
-    let seen = written.as_ref().map_or_else(
-        || "no successor wrote before it was let go".to_owned(),
-        describe,
-    );
+    let proven = stopped.is_ok() && resumed.is_ok() && met.is_some() && meanwhile.is_ok();
+    let seen = match &met {
+        Some(Met::Wrote(write)) => describe(write),
+        Some(Met::Sent) => "its successor's first write was under way".to_owned(),
+        None => "no successor came before it was let go".to_owned(),
+    };
+    let meanwhile = meanwhile.unwrap_or_else(|why| why);
     means.end(FaultEvent {
         outcome: Some(if proven {
             FaultOutcome::Installed
         } else {
             FaultOutcome::Unknown
         }),
-        evidence: Some(format!("{seen}; {}", resumed.unwrap_or_else(|why| why))),
+        evidence: Some(format!(
+            "{seen}{meanwhile}; {}; to {} first",
+            resumed.unwrap_or_else(|why| why),
+            first_word(then)
+        )),
         ..line
     });
-    means.wish(Wish::LetGo {
-        worker: held.worker,
-        aim: written.map(|written| (held.client, written.key)),
+    if proven && then == Then::Race {
+        means.tally.exercise().races += 1;
+    }
+    if held.announced.is_some() {
+        means.wish(Wish::Go { held });
+        return;
+    }
+    let key = match met {
+        Some(Met::Wrote(write)) => Some(write.key),
+        _ => None,
+    };
+    let first = match then {
+        Then::Write | Then::Race | Then::Restart => First::Write,
+        Then::Renew => First::Renew,
+        Then::Release => First::Release,
+        Then::Acquire => First::Acquire,
+    };
+    means.wish(Wish::Wake { held, first, key });
+}
+
+fn first_word(then: Then) -> &'static str {
+    match then {
+        Then::Race | Then::Restart => Then::Write.name(),
+        then => then.name(),
+    }
+}
+
+/// What is done between the successor's write and the holder's waking. Words for the evidence either way.
+async fn meanwhile(
+    means: &Means,
+    planned: &PlannedFault,
+    held: &Held,
+    then: Then,
+) -> Result<String, String> {
+    let mut words = String::new();
+    if let Some(after) = planned.delay_ms {
+        let until = means.clock.now() + Duration::from_millis(after);
+        // Longer than that, so that the holder's own write is the next one.
+        means.wish(Wish::Hush {
+            lock: held.lock,
+            until: until + Duration::from_millis(50),
+        });
+        means.sleep(until).await;
+        words += &format!("; its keys were left alone for {after} ms");
+    }
+    if then == Then::Restart {
+        let restarted = kill::restart_resource(means).await;
+        words += &format!("; {}", restarted.map_err(|why| format!("; {why}"))?);
+        means.tally.exercise().restarts_between += 1;
+    }
+    Ok(words)
+}
+
+/// The holder's worker is free again; what it holds back leaves.
+fn let_go(means: &Means, held: Held) {
+    means.wish(match held.announced {
+        Some(_) => Wish::Go { held },
+        None => Wish::LetGo {
+            worker: held.worker,
+            aim: None,
+        },
     });
 }
 
 /// A holder, its worker held back, and nothing else done to the worker or to its links until the reservation is gone:
 /// a zombie that wakes behind a cut link would prove nothing.
-async fn take_and_reserve(means: &Means) -> Option<(Held, Reserved<'_>)> {
+pub(super) async fn take_and_reserve(
+    means: &Means,
+    announce: bool,
+) -> Option<(Held, Reserved<'_>)> {
     let deadline = means.clock.now() + AIM_WITHIN;
     while means.clock.now() < deadline {
-        let held = take_holder(means).await?;
+        let held = take_holder(means, announce).await?;
         let name = worker_name(held.worker);
         let links = Service::ALL.map(|service| link_of(held.worker, service));
         if let Some(reserved) = means.reserve(&[&[name][..], &links].concat()) {
             return Some((held, reserved));
         }
         // Something was begun there since the workers to avoid were named.
-        let worker = held.worker;
-        means.wish(Wish::LetGo { worker, aim: None });
+        let_go(means, held);
         means.sleep(means.clock.now() + BETWEEN_TRIES).await;
     }
     None
 }
 
 /// A holder whose worker the conductor now holds back.
-pub(super) async fn take_holder(means: &Means) -> Option<Held> {
+pub(super) async fn take_holder(means: &Means, announce: bool) -> Option<Held> {
     let (reply, mut answer) = oneshot::channel();
     means.wish(Wish::TakeHolder {
         avoid: means.busy_workers(),
+        announce,
         reply,
     });
     let taken = tokio::select! {
@@ -115,13 +203,28 @@ pub(super) async fn take_holder(means: &Means) -> Option<Held> {
         // It may have been granted in the moment in which it was given up; then the worker must not stay held back.
         answer.close();
         if let Ok(held) = answer.try_recv() {
-            means.wish(Wish::LetGo {
-                worker: held.worker,
-                aim: None,
-            });
+            let_go(means, held);
         }
     }
     taken
+}
+
+/// Completes when the successor has come as far as it is waited for.
+fn successor(means: &Means, held: &Held, then: Then) -> impl Future<Output = Option<Met>> + use<> {
+    let (lock, above) = (held.lock, held.token);
+    let written = (then != Then::Race).then(|| await_write(means, held));
+    let sent = (then == Then::Race).then(|| {
+        let (reply, answer) = oneshot::channel();
+        means.wish(Wish::AwaitSent { lock, above, reply });
+        answer
+    });
+    async move {
+        match (written, sent) {
+            (Some(written), _) => written.await.ok().map(Met::Wrote),
+            (None, Some(sent)) => sent.await.ok().map(|()| Met::Sent),
+            (None, None) => None,
+        }
+    }
 }
 
 fn await_write(means: &Means, held: &Held) -> oneshot::Receiver<SeenWrite> {

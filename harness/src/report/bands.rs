@@ -283,8 +283,12 @@ pub fn hatch_stopped<'a>(
     bands: impl Iterator<Item = &'a Band<'a>>,
     bar: Area,
 ) {
-    for band in bands.filter(|band| matches!(band.window.begin.fault.as_str(), "zombie" | "pause"))
-    {
+    for band in bands.filter(|band| {
+        matches!(
+            band.window.begin.fault.as_str(),
+            "zombie" | "between" | "pause"
+        )
+    }) {
         let (from, to) = (
             axis.x(band.from).max(bar.left),
             axis.x(band.to).min(bar.right),

@@ -15,6 +15,8 @@ use super::source::Source;
 use super::terminal::{severity_word, times};
 use super::typeface::face;
 use super::zombies::{self, zombies};
+use crate::run_record::Teeth;
+use crate::runner::exercise::Exercise;
 
 const STYLE: &str = include_str!("page.css");
 /// More than this many findings, faults, zombies and lines are counted, not shown.
@@ -93,6 +95,7 @@ fn opening(source: &Source<'_>) -> String {
             .iter()
             .map(|why| format!("The load ended before its time: {why}.")),
     );
+    troubles.extend(run.teeth.iter().map(Teeth::sentence));
     troubles.extend(
         run.troubles
             .iter()
@@ -371,6 +374,16 @@ fn unexercised(source: &Source<'_>) -> String {
     } else {
         list(&coverage.unexercised, MOST_LINES)
     };
+    let exercise = &source.run.exercise;
+    if *exercise != Exercise::default() {
+        let rows: Vec<Vec<String>> = exercise
+            .rows()
+            .into_iter()
+            .map(|(what, count, flag)| vec![what, grouped(count), flag.to_owned()])
+            .collect();
+        content.push_str(&element("p", "What the fence was made to do:"));
+        content.push_str(&table(&["counter", "count", "raised by"], &rows));
+    }
     if !stats.not_judged.is_empty() {
         content.push_str(&element("p", "Not judged by the exact check:"));
         content.push_str(&list(&stats.not_judged, MOST_LINES));

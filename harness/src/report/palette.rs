@@ -138,7 +138,7 @@ pub const FAULTS: [&str; 6] = ["zombie", "pause", "hole", "lost-reply", "latency
 #[must_use]
 pub fn fault(kind: &str) -> Colour {
     match kind {
-        "zombie" => PURPLE,
+        "zombie" | "between" => PURPLE,
         "pause" => YELLOW,
         "hole" => INDIGO,
         "lost-reply" => SKY,
@@ -152,7 +152,7 @@ pub fn fault(kind: &str) -> Colour {
 #[must_use]
 pub fn fault_words(kind: &str) -> &str {
     match kind {
-        "zombie" | "pause" => "stopped (SIGSTOP)",
+        "zombie" | "between" | "pause" => "stopped (SIGSTOP)",
         "hole" => "link swallows everything",
         "lost-reply" => "replies lost",
         "latency" => "link delayed",

@@ -280,6 +280,8 @@ pub fn run() -> RunRecord {
             name: "load".to_owned(),
             took_ms: 1_400,
         }],
+        exercise: Default::default(),
+        teeth: None,
         ended_early: None,
         troubles: Vec::new(),
     }

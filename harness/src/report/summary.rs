@@ -12,6 +12,7 @@ use super::plain::{counted, fenced, grouped, lasting, markdown};
 use super::terminal::{severity_word, times};
 use super::zombies::{self, Zombie, zombies};
 use crate::run_record::RunRecord;
+use crate::runner::exercise::Exercise;
 
 /// More findings are counted, not told.
 const MOST_FINDINGS: usize = 20;
@@ -49,6 +50,7 @@ pub fn summary(
         ),
         unexercised(judgement),
         format!("## What was done\n\n{}", denominators(judgement, &zombies)),
+        exercise(run),
         faults(judgement),
         findings(judgement, pictures),
         zombie_table(&zombies, history),
@@ -81,6 +83,10 @@ fn troubles(run: &RunRecord) -> String {
     let early = run.ended_early.as_ref().map_or(String::new(), |why| {
         format!("The load ended before its time: {}.\n", markdown(why))
     });
+    let teeth = run.teeth.as_ref().map_or(String::new(), |teeth| {
+        format!("{}\n", markdown(&teeth.sentence()))
+    });
+    let early = early + &teeth;
     if run.troubles.is_empty() {
         return early;
     }
@@ -97,6 +103,24 @@ fn unexercised(judgement: &Judgement) -> String {
     format!(
         "## What was not exercised\n\n{}",
         bullets(&judgement.coverage.unexercised)
+    )
+}
+
+/// What the fence was made to do, and what raises each counter. A run of an older version has not counted.
+fn exercise(run: &RunRecord) -> String {
+    if run.exercise == Exercise::default() {
+        return String::new();
+    }
+    let rows: Vec<Vec<String>> = run
+        .exercise
+        .rows()
+        .into_iter()
+        .map(|(what, count, flag)| vec![what, grouped(count), format!("`{flag}`")])
+        .collect();
+    let head = ["counter", "count", "raised by"];
+    format!(
+        "## What the fence was made to do\n\n{}",
+        table(&head, &rows)
     )
 }
 

@@ -22,9 +22,9 @@ use fencepost_workloads::holder::{Action, Due, Holder, Lane};
 use fencepost_workloads::protocol::{Request, Response};
 use fencepost_workloads::seed::Stream;
 use fencepost_workloads::suite::Rate;
-use fencepost_workloads::workload::Roster;
+use fencepost_workloads::workload::{Member, Roster};
 use rand::RngExt;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use super::recorder::Recorder;
 use super::tally::Tally;
@@ -33,7 +33,7 @@ use crate::clock::RunClock;
 
 use roll_call::BETWEEN_ROLL_CALLS;
 pub use wishes::{Held, SeenWrite, Wish};
-use wishes::{Quieting, Take, Watch};
+use wishes::{Quieting, SentWatch, Take, WaiterTake, Watch};
 
 /// How long before a final read that failed is tried again: at first, and at most.
 const BETWEEN_READS: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)];
@@ -78,6 +78,19 @@ pub struct Conductor {
     quieting: Vec<Quieting>,
     watches: Vec<Watch>,
     look_after: HashSet<usize>,
+    sent_watches: Vec<SentWatch>,
+    waiter_takes: Vec<WaiterTake>,
+    /// Announced writes, by id, and who waits for their worker to have come so far.
+    announced: HashMap<u64, Quieting>,
+    /// Locks whose keys are left alone, and until when.
+    hushed: HashMap<usize, Duration>,
+    buried: HashMap<usize, oneshot::Sender<()>>,
+    reborn: Reborn,
+    lease: Duration,
+    shared_mark: bool,
+    /// Of clients that came back: as whom.
+    identities: HashMap<String, String>,
+    has_locks: bool,
     pace: Pace,
     stream: Stream,
     lost: Option<WorkerLost>,
@@ -86,6 +99,9 @@ pub struct Conductor {
     finishing: bool,
     next_roll_call: Duration,
 }
+
+/// Makes the state machine of a client that comes back under a new name.
+pub type Reborn = Box<dyn Fn(&Member) -> Holder + Send>;
 
 struct WorkerState {
     link: Option<WorkerLink>,
@@ -131,6 +147,14 @@ pub struct Score {
     pub tally: Arc<Tally>,
     /// The workers' own timeout for an operation.
     pub timeout: Duration,
+    /// For the clients of a worker that was killed.
+    pub reborn: Reborn,
+    /// How long a grant lasts.
+    pub lease: Duration,
+    /// Whether all keys of a lock share one high water.
+    pub shared_mark: bool,
+    /// Whether keys are guarded by locks, which operations then name.
+    pub has_locks: bool,
 }
 
 impl Conductor {
@@ -148,6 +172,10 @@ impl Conductor {
             inbox,
             tally,
             timeout,
+            reborn,
+            lease,
+            shared_mark,
+            has_locks,
         } = score;
         let clients = holders.len() as u64;
         Self {
@@ -176,6 +204,16 @@ impl Conductor {
             quieting: Vec::new(),
             watches: Vec::new(),
             look_after: HashSet::new(),
+            sent_watches: Vec::new(),
+            waiter_takes: Vec::new(),
+            announced: HashMap::new(),
+            hushed: HashMap::new(),
+            buried: HashMap::new(),
+            reborn,
+            lease,
+            shared_mark,
+            identities: HashMap::new(),
+            has_locks,
             pace: Pace {
                 interval: match rate {
                     Rate::Hertz(hertz) => Some(Duration::from_secs_f64(1.0 / hertz)),
@@ -404,6 +442,10 @@ impl Conductor {
         clients
             .flat_map(|client| [(client, Lane::Main), (client, Lane::Side)])
             .filter(move |&(client, lane)| self.holders[client].due(lane, now) == due)
+            .filter(move |&(client, lane)| {
+                let hushed = self.hushed.get(&self.roster.clients[client].lock);
+                due != Due::Load || lane == Lane::Side || hushed.is_none_or(|until| *until <= now)
+            })
     }
 
     fn first(&self, due: Due, now: Duration) -> Option<(usize, Lane)> {
@@ -434,7 +476,14 @@ impl Conductor {
 
     /// Hands the lane its next operation and returns the operation's id.
     fn hand(&mut self, client: usize, lane: Lane) -> u64 {
+        self.hand_as(client, lane, false)
+    }
+
+    /// The same; an announced write is held by its worker right before it leaves.
+    fn hand_as(&mut self, client: usize, lane: Lane, announce: bool) -> u64 {
+        let woken = self.look_after.contains(&client);
         let action = self.holders[client].take(lane, self.clock.now());
+        self.count(client, &action, if woken { "woken" } else { "unaware" });
         let member = &self.roster.clients[client];
         let lock = match &action {
             Action::Read { key } => self
@@ -444,10 +493,14 @@ impl Conductor {
                 .find(|lock| lock.keys.contains(key)),
             _ => self.roster.locks.get(member.lock),
         };
+        let identity = self.identities.get(&member.client);
         let mut request = Request {
             process: self.processes[client][lane as usize],
             client: member.client.clone(),
-            lock: lock.map(|lock| lock.lock.clone()),
+            lock: lock
+                .map(|lock| lock.lock.clone())
+                .filter(|_| self.has_locks),
+            identity: identity.cloned(),
             ..Request::default()
         };
         describe(&action, &mut request);
@@ -455,8 +508,17 @@ impl Conductor {
             .link
             .as_ref()
             .expect("only workers with a link are handed operations");
-        self.recorder
-            .invoke(&mut request, member.worker, |request| link.send(request));
+        if announce {
+            self.recorder
+                .announce(&mut request, member.worker, |request| link.send(request));
+        } else {
+            self.recorder
+                .invoke(&mut request, member.worker, |request| link.send(request));
+        }
+        if let (Action::Write { token, .. }, false) = (&action, announce) {
+            let (lock, token) = (self.roster.clients[client].lock, *token);
+            self.seen_sent(lock, token);
+        }
         self.open.insert(
             request.id,
             OpenOperation {
@@ -474,7 +536,12 @@ impl Conductor {
             Some(Message::Worker(worker, FromWorker::Answer(answer))) => {
                 self.workers[worker].heard = true;
                 self.workers[worker].excused_until = self.clock.now();
-                self.answered(answer.id, Some(&answer))
+                if answer.kind == Type::Invoke {
+                    self.about_to_send(answer.id);
+                } else {
+                    self.answered(answer.id, Some(&answer));
+                    self.decided_against(answer.id);
+                }
             }
             Some(Message::Worker(worker, FromWorker::Ended(why))) => self.worker_ended(worker, why),
             Some(Message::Nemesis(wish)) => self.wish(wish),
@@ -485,16 +552,23 @@ impl Conductor {
     /// The answer has been recorded; now its client hears of it.
     fn answered(&mut self, id: u64, answer: Option<&Response>) {
         let Some(OpenOperation {
+            handed,
             client,
             lane,
             action,
-            ..
         }) = self.open.remove(&id)
         else {
             return;
         };
         let now = self.clock.now();
         let kind = answer.map_or(Type::Info, |answer| answer.kind);
+        let refused = answer.and_then(|answer| answer.error.as_deref()) == Some("stale-token");
+        let lapsed = matches!(action, Action::Acquire { .. }) && now - handed > self.lease;
+        {
+            let mut exercise = self.tally.exercise();
+            exercise.refusals += u64::from(refused && kind == Type::Fail);
+            exercise.lapsed_waiters += u64::from(lapsed);
+        }
         if kind == Type::Info {
             self.processes[client][lane as usize] = self.next_process;
             self.next_process += 1;
@@ -550,7 +624,8 @@ impl Conductor {
 
     /// A worker that dies leaves all its open operations unknown.
     fn worker_ended(&mut self, worker: usize, why: String) {
-        if self.workers[worker].link.take().is_none() {
+        let buried = self.buried.remove(&worker);
+        if self.workers[worker].link.take().is_none() && buried.is_none() {
             return;
         }
         let clients = &self.roster.clients;
@@ -563,6 +638,11 @@ impl Conductor {
         orphaned.sort_unstable();
         for id in orphaned {
             self.give_up(id, "the worker ended");
+        }
+        if let Some(reply) = buried {
+            // The nemesis waits for this as long as the run goes on.
+            let _ = reply.send(());
+            return;
         }
         self.lost.get_or_insert(WorkerLost {
             index: worker,
@@ -589,10 +669,33 @@ fn describe(action: &Action, request: &mut Request) {
             request.token = Some(*token);
             "release"
         }
-        Action::Write { key, token, value } => {
+        Action::Write {
+            key,
+            token,
+            value,
+            path,
+        } => {
             (request.key, request.token, request.value) =
                 (Some(key.clone()), Some(*token), Some(value.clone()));
+            request.path.clone_from(path);
             "write"
+        }
+        Action::Put { key, value } => {
+            (request.key, request.value) = (Some(key.clone()), Some(value.clone()));
+            "write"
+        }
+        Action::Cas {
+            key,
+            expected,
+            value,
+        } => {
+            (request.key, request.value) = (Some(key.clone()), Some(value.clone()));
+            request.expected.clone_from(expected);
+            "cas"
+        }
+        Action::Append { key, value } => {
+            (request.key, request.value) = (Some(key.clone()), Some(value.clone()));
+            "append"
         }
         Action::Read { key } => {
             request.key = Some(key.clone());

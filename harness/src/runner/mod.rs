@@ -9,10 +9,12 @@
 //! | `worker_link.rs` | the pipes to one worker |
 //! | `recorder.rs` | the only writer of the history |
 //! | `watch.rs` | judges what is recorded while the run goes on, for `--fail-fast` |
+//! | `exercise.rs` | what the fence was made to do: steers the nemesis |
 //! | `tally.rs` | running counts, `progress.rs` shows them |
 //! | `folder.rs` | where a run is saved |
 
 pub mod conductor;
+pub mod exercise;
 mod folder;
 mod interrupts;
 mod progress;
@@ -21,7 +23,7 @@ mod session;
 mod stage;
 pub mod tally;
 mod watch;
-mod worker_link;
+pub mod worker_link;
 
 pub use interrupts::Interrupts;
-pub use session::{Order, RunEnd, run};
+pub use session::{Order, RunEnd, run, save_teeth};

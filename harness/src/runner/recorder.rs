@@ -39,6 +39,8 @@ struct State {
     index: u64,
     next_id: u64,
     open: HashMap<u64, Open>,
+    /// Writes that workers hold back until they are told to go: of them nothing is recorded yet.
+    announced: HashMap<u64, (Open, Request)>,
     given_up: HashSet<u64>,
     watch: Option<Lines>,
 }
@@ -60,6 +62,26 @@ struct Open {
     client: String,
     f: String,
     token: Option<Token>,
+    path: Option<String>,
+    identity: Option<String>,
+    /// Of a compare-and-set: old and new.
+    exchange: Option<Value>,
+}
+
+impl Open {
+    fn of(request: &Request, worker: usize) -> Self {
+        Self {
+            worker,
+            process: request.process,
+            client: request.client.clone(),
+            f: request.f.clone(),
+            token: request.token,
+            path: request.path.clone(),
+            identity: request.identity.clone(),
+            exchange: (request.f == "cas")
+                .then(|| serde_json::json!([request.expected, request.value])),
+        }
+    }
 }
 
 /// The writer's thread; join it to be sure that all is on disk.
@@ -105,6 +127,7 @@ impl Recorder {
                 index: 0,
                 next_id: 1,
                 open: HashMap::new(),
+                announced: HashMap::new(),
                 given_up: HashSet::new(),
                 watch,
             }),
@@ -126,28 +149,43 @@ impl Recorder {
         let time = self.clock.now();
         request.id = state.next_id;
         state.next_id += 1;
-        let open = Open {
-            worker,
-            process: request.process,
-            client: request.client.clone(),
-            f: request.f.clone(),
-            token: request.token,
-        };
-        self.push(
-            &mut state,
-            EventLine {
-                lock: request.lock.as_deref(),
-                key: request.key.as_deref(),
-                token: request.token,
-                value: request.value.as_deref().map(EventValue::Text),
-                ttl: request.ttl_ms,
-                ..line_of(&open, time, Type::Invoke)
-            },
-        );
+        let open = Open::of(request, worker);
+        self.push(&mut state, invocation(&open, request, time));
         state.open.insert(request.id, open);
         self.tally.invoked();
         send(request);
         time
+    }
+
+    /// Gives `request` its id and sends it, to be held by its worker right before it would leave. It is recorded by
+    /// [`Recorder::go`], or by the answer of a worker that decides against it.
+    pub fn announce(&self, request: &mut Request, worker: usize, send: impl FnOnce(&Request)) {
+        let mut state = self.locked();
+        request.id = state.next_id;
+        state.next_id += 1;
+        request.announce = true;
+        let open = Open::of(request, worker);
+        state.announced.insert(request.id, (open, request.clone()));
+        send(request);
+    }
+
+    /// Records that what was announced under `id` is about to leave, and sends word to its worker, in that order.
+    pub fn go(&self, id: u64, send: impl FnOnce(&Request)) {
+        let mut state = self.locked();
+        let time = self.clock.now();
+        let Some((open, request)) = state.announced.remove(&id) else {
+            return;
+        };
+        self.push(&mut state, invocation(&open, &request, time));
+        state.open.insert(id, open);
+        self.tally.invoked();
+        send(&Request {
+            id,
+            f: "go".to_owned(),
+            process: request.process,
+            client: request.client,
+            ..Request::default()
+        });
     }
 
     /// Records an answer that has just been read, and says whether it counts: one that comes after its operation was
@@ -161,6 +199,25 @@ impl Recorder {
         let time = self.clock.now();
         if state.given_up.remove(&response.id) {
             return Ok(false);
+        }
+        if let Some((open, _)) = state.announced.get(&response.id) {
+            match response.kind {
+                _ if open.worker != worker => {}
+                Type::Invoke => return Ok(true),
+                Type::Fail => {
+                    // It decided against sending: nothing left, so the order of the two lines is all there is to know.
+                    let (open, request) = state.announced.remove(&response.id).expect("just seen");
+                    self.push(&mut state, invocation(&open, &request, time));
+                    state.open.insert(response.id, open);
+                    self.tally.invoked();
+                }
+                _ => {
+                    return Err(format!(
+                        "answered id {}, which it was to announce first: type invoke, and the answer after its go, is right",
+                        response.id
+                    ));
+                }
+            }
         }
         let Some(open) = state.open.get(&response.id) else {
             return Err(format!(
@@ -209,7 +266,15 @@ impl Recorder {
 
     /// Records that no answer will be waited for any longer: the outcome is unknown. False if it was not open.
     pub fn give_up(&self, id: u64, why: &str) -> bool {
-        let Some(worker) = self.locked().open.get(&id).map(|open| open.worker) else {
+        let worker = {
+            let mut state = self.locked();
+            if state.announced.remove(&id).is_some() {
+                state.given_up.insert(id);
+                return true;
+            }
+            state.open.get(&id).map(|open| open.worker)
+        };
+        let Some(worker) = worker else {
             return false;
         };
         let was_open =
@@ -304,6 +369,20 @@ fn line_of(open: &Open, time: Duration, kind: Type) -> EventLine<'_> {
         high_water: None,
         error: None,
         ttl: None,
+        path: open.path.as_deref(),
+        identity: open.identity.as_deref(),
+    }
+}
+
+fn invocation<'a>(open: &'a Open, request: &'a Request, time: Duration) -> EventLine<'a> {
+    let text = request.value.as_deref().map(EventValue::Text);
+    EventLine {
+        lock: request.lock.as_deref(),
+        key: request.key.as_deref(),
+        token: request.token,
+        value: open.exchange.as_ref().map(EventValue::Any).or(text),
+        ttl: request.ttl_ms,
+        ..line_of(open, time, Type::Invoke)
     }
 }
 

@@ -20,9 +20,10 @@ use fencepost_checker::history::History;
 use fencepost_checker::verdict::Judgement;
 use fencepost_checker::{Model, judge};
 use fencepost_workloads::seed::Seed;
-use fencepost_workloads::suite::Suite;
+use fencepost_workloads::suite::{Suite, WorkloadKind};
 use fencepost_workloads::workload::Roster;
 
+use super::exercise::Exercise;
 use super::folder::RunFolder;
 use super::interrupts::Interrupts;
 use super::progress::Progress;
@@ -35,7 +36,7 @@ use crate::faults;
 use crate::journal::{Entry, Journal, state_folder};
 use crate::machine;
 use crate::report;
-use crate::run_record::{Phase, RunRecord};
+use crate::run_record::{Phase, RunRecord, Teeth};
 
 /// Everything that is asked of a run.
 #[derive(Clone, Debug)]
@@ -163,10 +164,11 @@ pub async fn run(order: Order, interrupts: Interrupts) -> Result<RunEnd, Harness
     stage.settle(&order, &mut record, &interrupts).await;
     stopwatch.next("final-reads", &mut record);
     stage.final_reads(&mut record, &interrupts).await;
+    record.exercise = tally.exercise().clone();
     stopwatch.next("take-down", &mut record);
     stage.take_down(&order, &mut record).await;
     stopwatch.next("judge", &mut record);
-    let (history, judgement) = judge_saved(&folder)?;
+    let (history, judgement) = judge_saved(&folder, suite.workload.kind)?;
     stopwatch.next("report", &mut record);
     save(&folder, &mut record, &history, &judgement);
     Ok(RunEnd {
@@ -182,7 +184,7 @@ fn save_unbegun(folder: RunFolder, mut record: RunRecord) -> Result<RunEnd, Harn
     if !folder.history().exists() {
         folder.write("history.jsonl", b"")?;
     }
-    let (history, judgement) = judge_saved(&folder)?;
+    let (history, judgement) = judge_saved(&folder, record.suite.workload.kind)?;
     save(&folder, &mut record, &history, &judgement);
     Ok(RunEnd {
         record,
@@ -190,6 +192,12 @@ fn save_unbegun(folder: RunFolder, mut record: RunRecord) -> Result<RunEnd, Harn
         judgement,
         folder,
     })
+}
+
+/// Adds to a run that it was repeated without the fence, and writes anew what says so.
+pub fn save_teeth(end: &mut RunEnd, teeth: Teeth) {
+    end.record.teeth = Some(teeth);
+    save(&end.folder, &mut end.record, &end.history, &end.judgement);
 }
 
 /// Writes everything that follows from the history. What cannot be written is a trouble and no failure: the verdict
@@ -218,7 +226,20 @@ fn save(folder: &RunFolder, record: &mut RunRecord, history: &History, judgement
     }
 }
 
-fn judge_saved(folder: &RunFolder) -> Result<(History, Judgement), HarnessError> {
+/// What the histories of a workload are held against.
+fn model_of(workload: WorkloadKind) -> Model {
+    match workload {
+        WorkloadKind::Register => Model::Fencing,
+        WorkloadKind::Cas => Model::CasRegister,
+        WorkloadKind::Routed => Model::Register,
+        WorkloadKind::Effects => Model::AppendLog,
+    }
+}
+
+fn judge_saved(
+    folder: &RunFolder,
+    workload: WorkloadKind,
+) -> Result<(History, Judgement), HarnessError> {
     let path = folder.history();
     let bytes = std::fs::read(&path).map_err(|source| HarnessError::Input {
         path: path.clone(),
@@ -226,7 +247,7 @@ fn judge_saved(folder: &RunFolder) -> Result<(History, Judgement), HarnessError>
     })?;
     let history = History::read(&bytes)
         .map_err(|error| HarnessError::Internal(format!("{}: {error}", path.display())))?;
-    let judgement = judge(&history, Model::Fencing);
+    let judgement = judge(&history, model_of(workload));
     Ok((history, judgement))
 }
 
@@ -251,6 +272,8 @@ fn record_of(order: &Order) -> RunRecord {
             .collect(),
         plan: faults::plan(&order.suite, order.seed),
         phases: Vec::new(),
+        exercise: Exercise::default(),
+        teeth: None,
         ended_early: None,
         troubles: Vec::new(),
     }

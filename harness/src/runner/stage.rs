@@ -1,18 +1,18 @@
 //! What a run stands on: its nodes, links, history and conductor, from set-up to take-down.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fencepost_checker::history::{Expectations, Header, LockHeader, Plan};
+use fencepost_checker::history::{Expectations, Header, LockHeader, MarkScope, Plan};
 use fencepost_workloads::protocol::Hello;
 use fencepost_workloads::seed::Seed;
-use fencepost_workloads::suite::{Suite, TargetKind};
+use fencepost_workloads::suite::{Mark, Suite, TargetKind};
 use fencepost_workloads::workload::Roster;
 use tokio::sync::{mpsc, watch};
 
-use super::conductor::{Conductor, Message, Score, WorkerLost};
+use super::conductor::{Conductor, Message, Reborn, Score, WorkerLost};
 use super::folder::RunFolder;
 use super::interrupts::Interrupts;
 use super::recorder::{Recorder, Writer};
@@ -54,6 +54,8 @@ pub(super) struct Stage {
     wires: Arc<[Wire]>,
     journal: Arc<Journal>,
     tally: Arc<Tally>,
+    /// What each worker was told first.
+    hellos: Vec<Hello>,
     /// Services and proxies that died although no fault killed them, each told once.
     dead: BTreeSet<String>,
     // Held, not read: a claim keeps a port for a service that is down.
@@ -108,7 +110,10 @@ impl Stage {
         }
         create_proxies(&mut to_clients, &proxies).await?;
         let header = header(record, suite, &roster);
-        let (watch, lines) = match order.fail_fast.then(Watch::start).transpose()? {
+        let watch = order
+            .fail_fast
+            .then(|| Watch::start(order.defects.found_as));
+        let (watch, lines) = match watch.transpose()? {
             Some((watch, lines)) => (Some(watch), Some(lines)),
             None => (None, None),
         };
@@ -117,8 +122,12 @@ impl Stage {
             Recorder::create(&history, header, clock, Arc::clone(&tally), lines)?;
         let (conductor_sender, inbox) = mpsc::unbounded_channel();
         let namespace = namespace(&record.run);
-        let hellos = hellos(suite, &roster, &namespace, &to_clients, &target);
-        let links = start_workers(suite, &mut target, hellos, &recorder, &conductor_sender).await?;
+        let mut hellos = hellos(suite, &roster, &namespace, &to_clients, &target);
+        for hello in &mut hellos {
+            hello.options.plant = order.defects.holder;
+        }
+        let links =
+            start_workers(suite, &mut target, &hellos, &recorder, &conductor_sender).await?;
         let conductor = Conductor::new(Score {
             clock,
             recorder: Arc::clone(&recorder),
@@ -130,6 +139,10 @@ impl Stage {
             inbox,
             tally: Arc::clone(&tally),
             timeout: suite.worker.timeout.0,
+            reborn: reborn(order),
+            lease: suite.lock.lease.0,
+            shared_mark: suite.resource.mark == Mark::Lock,
+            has_locks: suite.workload.kind.has_locks(),
         });
         Ok(Self {
             clock,
@@ -143,6 +156,7 @@ impl Stage {
             wires: between.into_iter().chain(to_clients).collect(),
             journal,
             tally,
+            hellos,
             dead: BTreeSet::new(),
             _ports: ports,
             _logs: logs,
@@ -171,6 +185,8 @@ impl Stage {
             journal: Arc::clone(&self.journal),
             tally: Arc::clone(&self.tally),
             busy: Mutex::default(),
+            worker_command: order.suite.worker.command.clone(),
+            hellos: Mutex::new(self.hellos.clone()),
             trouble,
         });
         let lost_worker = means.trouble.clone();
@@ -327,6 +343,13 @@ impl Stage {
     }
 }
 
+/// Makes the state machine of a client that comes back.
+fn reborn(order: &Order) -> Reborn {
+    let (suite, seed, defect) = (order.suite.clone(), order.seed, order.defects.holder);
+    let roster = Roster::of(&suite);
+    Box::new(move |member| roster.holder(member, &suite, seed, defect))
+}
+
 /// Makes the proxies, and notes where they listen.
 async fn create_proxies(wires: &mut [Wire], proxies: &Proxies) -> Result<(), HarnessError> {
     for wire in wires {
@@ -415,6 +438,7 @@ fn hellos(
                 .collect(),
             links: Service::ALL.into_iter().map(link).collect(),
             options: suite.options(namespace),
+            identities: BTreeMap::new(),
         }
     };
     (0..suite.run.workers.0 as usize).map(hello).collect()
@@ -423,12 +447,12 @@ fn hellos(
 async fn start_workers(
     suite: &Suite,
     target: &mut LocalTarget,
-    hellos: Vec<Hello>,
+    hellos: &[Hello],
     recorder: &Arc<Recorder>,
     conductor: &mpsc::UnboundedSender<Message>,
 ) -> Result<Vec<WorkerLink>, HarnessError> {
     let mut links = Vec::new();
-    for (worker, hello) in hellos.into_iter().enumerate() {
+    for (worker, hello) in hellos.iter().enumerate() {
         let node = target.start_worker(&suite.worker).await?;
         let pipes = node
             .lock()
@@ -448,7 +472,7 @@ async fn start_workers(
         };
         let recorder = Arc::clone(recorder);
         links.push(WorkerLink::open(
-            stdin, stdout, worker, &hello, recorder, report,
+            stdin, stdout, worker, hello, recorder, report,
         )?);
     }
     Ok(links)
@@ -461,14 +485,20 @@ async fn tell_of_its_end(
     conductor: mpsc::UnboundedSender<Message>,
 ) {
     let has_ended = || node.lock().is_ok_and(|mut node| node.ended().is_some());
-    while !has_ended() {
-        tokio::time::sleep(BETWEEN_LOOKS).await;
-        if conductor.is_closed() {
-            return;
+    // One that a fault killed has another in its place by the second look.
+    loop {
+        while !has_ended() {
+            tokio::time::sleep(BETWEEN_LOOKS).await;
+            if conductor.is_closed() {
+                return;
+            }
+        }
+        // What it still said is read first; most ends are told by the pipe.
+        tokio::time::sleep(ENDS_WITHIN).await;
+        if has_ended() {
+            break;
         }
     }
-    // What it still said is read first; most ends are told by the pipe.
-    tokio::time::sleep(ENDS_WITHIN).await;
     let why =
         FromWorker::Ended("has ended, though something of it holds its standard output".to_owned());
     let _ = conductor.send(Message::Worker(worker, why));
@@ -555,7 +585,11 @@ async fn first_violation(watch: Option<&Watch>) {
 
 fn header(record: &RunRecord, suite: &Suite, roster: &Roster) -> Header {
     let lease_ms = Some(suite.lock.lease.as_millis());
-    let locks = roster.locks.iter().map(|lock| {
+    let guarded = roster
+        .locks
+        .iter()
+        .filter(|_| suite.workload.kind.has_locks());
+    let locks = guarded.map(|lock| {
         (
             lock.lock.clone(),
             LockHeader {
@@ -573,12 +607,16 @@ fn header(record: &RunRecord, suite: &Suite, roster: &Roster) -> Header {
         started: Some(record.started.clone()),
         locks: locks.collect(),
         clients: record.clients.clone(),
+        mark_scope: match suite.resource.mark {
+            Mark::Key => MarkScope::Key,
+            Mark::Lock => MarkScope::Lock,
+        },
         plan: Some(Plan {
             faults: faults::labels(&record.plan),
             expect: Expectations {
                 zombie_writes: suite.expect.zombie_writes.0.into(),
+                no_fence: suite.expect.no_fence,
             },
         }),
-        ..Header::default()
     }
 }

@@ -1,10 +1,12 @@
 //! Running counts for the progress line. What is judged is the history, never these.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard};
 
 use fencepost_checker::history::Type;
+
+use super::exercise::Exercise;
 
 /// Counts and what is going on, shared by all.
 #[derive(Debug, Default)]
@@ -16,6 +18,7 @@ pub struct Tally {
     unknown: AtomicU64,
     active: Mutex<BTreeMap<u64, String>>,
     phase: Mutex<&'static str>,
+    exercise: Mutex<Exercise>,
 }
 
 /// The counts at one moment.
@@ -85,6 +88,11 @@ impl Tally {
             let on = what.split_once(' ').map_or("", |(_, on)| on);
             on.split(',').any(feels)
         })
+    }
+
+    /// The counters of what the fence was made to do.
+    pub fn exercise(&self) -> MutexGuard<'_, Exercise> {
+        self.exercise.lock().expect("nobody panics with this lock")
     }
 
     /// The run has come to `phase`.

@@ -3,12 +3,14 @@
 //! A thread of its own is handed every line after it was written, and asks the judge of streams now and then what is
 //! proven. What is proven then is proven by the saved file too, which is what the run is judged by at its end.
 
+use std::collections::BTreeMap;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use fencepost_checker::Model;
-use fencepost_checker::history::Line;
+use fencepost_checker::finding::Finding;
+use fencepost_checker::history::{Event, History, Line, Type, jsonl};
 use fencepost_checker::online::{Limits, Online};
 use fencepost_checker::verdict::Verdict;
 use tokio::sync::watch;
@@ -17,6 +19,12 @@ use crate::error::HarnessError;
 
 /// How often it is asked what is proven, at the most.
 const ASK_EVERY: Duration = Duration::from_millis(100);
+
+/// Findings that what comes later may take back: they count once they have lasted.
+const TAKEN_BACK: [&str; 2] = ["starvation", "fenced-out"];
+
+/// For how long.
+const LASTS: Duration = Duration::from_secs(2);
 
 /// Where the recorder sends what it has written.
 pub type Lines = mpsc::Sender<Line>;
@@ -29,17 +37,21 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Begins to judge what is sent.
+    /// Begins to judge what is sent: until a violation is proven, or where some are `wanted` one of these findings.
     ///
     /// # Errors
     /// When the thread cannot be started.
-    pub fn start() -> Result<(Self, Lines), HarnessError> {
+    pub fn start(wanted: &'static [&'static str]) -> Result<(Self, Lines), HarnessError> {
         let (lines, inbox) = mpsc::channel();
         let (found, proven) = watch::channel(false);
+        let judged = move |inbox: &mpsc::Receiver<Line>| match wanted {
+            [] => judge(inbox),
+            wanted => judge_the_whole(inbox, wanted),
+        };
         let thread = std::thread::Builder::new()
             .name("watch".to_owned())
             .spawn(move || {
-                if judge(&inbox) {
+                if judged(&inbox) {
                     let _ = found.send(true);
                 }
                 // What comes after is taken and dropped, so that the recorder keeps nothing for this.
@@ -63,6 +75,85 @@ impl Watch {
             std::future::pending().await
         }
     }
+}
+
+/// Whether one of the findings is made before the lines end. The judge of streams does not have all rules, and a short
+/// run is soon judged as a whole.
+fn judge_the_whole(inbox: &mpsc::Receiver<Line>, wanted: &[&str]) -> bool {
+    let (mut text, mut new) = (String::new(), false);
+    let mut waiting: BTreeMap<u64, Event> = BTreeMap::new();
+    let (mut index, mut time) = (0, 0);
+    let (mut asked, mut pause) = (Instant::now(), ASK_EVERY);
+    let mut found_since: Option<Instant> = None;
+    let lasts = match wanted.iter().any(|name| TAKEN_BACK.contains(name)) {
+        true => LASTS,
+        false => Duration::ZERO,
+    };
+    loop {
+        match inbox.recv_timeout(ASK_EVERY) {
+            Ok(line) => {
+                if let Line::Fault(fault) = &line {
+                    (index, time) = (fault.index, fault.time);
+                }
+                if let Line::Event(event) = &line {
+                    (index, time) = (event.index, event.time);
+                    waiting.remove(&event.process);
+                    if event.kind == Type::Invoke && event.f == "acquire" {
+                        waiting.insert(event.process, (**event).clone());
+                    }
+                }
+                push(&mut text, &line);
+                new = true;
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return false,
+        }
+        if new && asked.elapsed() >= pause {
+            let begun = Instant::now();
+            if found(&text, &waiting, index, time, wanted) {
+                if found_since.get_or_insert(begun).elapsed() >= lasts {
+                    return true;
+                }
+            } else {
+                found_since = None;
+            }
+            // At most a tenth of the time is spent on it, however long the run is.
+            pause = ASK_EVERY.max(begun.elapsed() * 10);
+            (new, asked) = (false, Instant::now());
+        }
+    }
+}
+
+/// Whether a finding is made if the run ends now: who queues then never hears what became of it.
+fn found(
+    text: &str,
+    waiting: &BTreeMap<u64, Event>,
+    index: u64,
+    time: u64,
+    wanted: &[&str],
+) -> bool {
+    let mut text = text.to_owned();
+    for (number, event) in (1..).zip(waiting.values()) {
+        let given_up = Event {
+            kind: Type::Info,
+            index: index + number,
+            time,
+            ..event.clone()
+        };
+        push(&mut text, &Line::Event(Box::new(given_up)));
+    }
+    // The recorder's own lines fit each other; if they did not, the saved file would tell.
+    let Ok(history) = History::read(text.as_bytes()) else {
+        return false;
+    };
+    let judgement = fencepost_checker::judge(&history, Model::Fencing);
+    let named = |finding: &Finding| wanted.contains(&finding.finding.as_str());
+    judgement.findings.iter().any(named)
+}
+
+fn push(text: &mut String, line: &Line) {
+    text.push_str(&jsonl::write(line));
+    text.push('\n');
 }
 
 /// Whether a violation is proven before the lines end.
@@ -99,8 +190,6 @@ fn judge(inbox: &mpsc::Receiver<Line>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use fencepost_checker::history::jsonl;
-
     use super::*;
 
     const WRITES: &[u8] = br#"
@@ -112,7 +201,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_violation_is_told_while_lines_still_come() {
-        let (watch, lines) = Watch::start().expect("a thread");
+        let (watch, lines) = Watch::start(&[]).expect("a thread");
         let parsed = jsonl::parse(WRITES).expect("well-formed").lines;
         for line in parsed.iter().take(3) {
             lines.send(line.clone()).expect("it listens");

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::process::{ChildStdin, ChildStdout};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -147,6 +148,8 @@ impl LocalTarget {
             clients: plan.suite.run.clients.0,
             keep: plan.keep,
             defects: [plan.lock_defect, plan.resource_defect],
+            first_token: plan.suite.lock.first_token.map(|first| first.0),
+            compares: plan.suite.fence() != "none",
         };
         let estate = match plan.suite.target.kind {
             TargetKind::Docker => Some(Estate::open(estate_plan(&plan, executable)).await?),
@@ -471,6 +474,43 @@ impl LocalTarget {
     }
 
     fn spawn_worker(&self, name: &str, command: &[String]) -> Result<SharedNode, HarnessError> {
+        let command = self.worker_node(name, command);
+        spawn(&self.spawner, &self.journal, name, &command)
+    }
+
+    /// Starts another process in the place of a worker that was killed. The text is the evidence.
+    ///
+    /// # Errors
+    /// When the program cannot be started.
+    ///
+    /// # Panics
+    /// When there is no such worker.
+    pub fn start_worker_again(
+        &self,
+        index: usize,
+        command: &[String],
+    ) -> Result<(ChildStdin, ChildStdout, String), HarnessError> {
+        let name = format!("w{}", index + 1);
+        let command = self.worker_node(&name, command);
+        let child = self.spawner.spawn(command.clone()).map_err(|error| {
+            HarnessError::node(&name, format!("failed to start again: {error}"))
+        })?;
+        let mut process = Node::of(&command, child);
+        write_down(&self.journal, &name, &command, &process)?;
+        let evidence = match process.pid() {
+            Some(pid) => format!("pid {pid} started"),
+            None => "another started".to_owned(),
+        };
+        let (stdin, stdout) = process
+            .pipes()
+            .ok_or_else(|| HarnessError::node(&name, "has no pipes"))?;
+        *self.workers[index]
+            .lock()
+            .expect("no holder of a node's lock panics") = process;
+        Ok((stdin, stdout, evidence))
+    }
+
+    fn worker_node(&self, name: &str, command: &[String]) -> NodeCommand {
         let (program, arguments) = match command.split_first() {
             Some((program, arguments)) => (
                 Path::new(program),
@@ -480,12 +520,11 @@ impl LocalTarget {
         };
         let marker = format!("{}/{name}", self.run);
         let log = self.folder.join("logs").join(format!("{name}.log"));
-        let command = NodeCommand {
+        NodeCommand {
             arguments,
             piped: true,
             ..NodeCommand::new(program, marker, log)
-        };
-        spawn(&self.spawner, &self.journal, name, &command)
+        }
     }
 
     /// Starts a killed node again, on its data and its port, and waits until it answers. The text is the evidence.

@@ -18,7 +18,7 @@ pub type Connect = fn(&Endpoint<'_>) -> Result<Box<dyn Resource>, EndpointError>
 /// Every resource that can be spoken to.
 #[rustfmt::skip]
 pub const RESOURCES: &[System<Connect>] = &[
-    system!(reference, "reference", Server::Reference, [], "Fencepost's own fenced resource"),
+    system!(reference, "reference", Server::Reference, ["token", "conditional", "idempotency-key", "no-key", "none"], "Fencepost's own fenced resource"),
     system!(etcd if "etcd", "etcd", Server::Etcd, ["conditional", "none"], "a key of the etcd that has the lock, written while the lock's key is there"),
     system!(postgres if "postgres", "postgres", Server::Postgres, ["conditional", "none", "select-then-update"], "a PostgreSQL row that keeps the highest token"),
 ];

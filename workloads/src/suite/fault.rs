@@ -37,6 +37,15 @@ pub struct Fault {
     /// How far a `clock` fault jumps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<Length>,
+    /// What a zombie does first once it is let go; absent: what has been done least, and writes before all else.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub then: Option<Then>,
+    /// How long the lock's keys are left alone after the successor's write, before a zombie is let go.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<Length>,
+    /// As whom the clients of a killed worker come back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub identity: Option<Identity>,
 }
 
 /// A fault as a suite writes it, before its defaults are filled in and its parts are held against its kind.
@@ -53,6 +62,9 @@ struct Written {
     jitter: Option<Span<0, 60_000>>,
     kilobytes: Option<Count<1_000_000>>,
     by: Option<Length>,
+    then: Option<Then>,
+    after: Option<Length>,
+    identity: Option<Identity>,
 }
 
 /// A key of a fault that does not fit its kind, and what would be right.
@@ -97,10 +109,17 @@ impl TryFrom<Written> for Fault {
             jitter,
             kilobytes,
             by,
+            then,
+            after,
+            identity,
         } = written;
         let name = kind.name();
         let takes_link = kind.is_of_links();
-        let takes_on = !takes_link && !matches!(kind, FaultKind::Zombie | FaultKind::SecondIssuer);
+        let takes_on = !takes_link
+            && !matches!(
+                kind,
+                FaultKind::Zombie | FaultKind::Between | FaultKind::SecondIssuer
+            );
         if on.is_some() && !takes_on {
             return unfit("on", format!("a {name} fault takes no `on`"));
         }
@@ -151,7 +170,25 @@ impl TryFrom<Written> for Fault {
             }
             (_, None) => None,
         };
+        if (then.is_some() || after.is_some()) && kind != FaultKind::Zombie {
+            let key = if then.is_some() { "then" } else { "after" };
+            return unfit(
+                key,
+                format!("a {name} fault takes no `{key}`: only zombie does"),
+            );
+        }
+        let kills_worker =
+            kind == FaultKind::Kill && matches!(on, Some(On::Worker | On::Holder | On::Node(_)));
+        if identity.is_some() && !kills_worker {
+            return unfit(
+                "identity",
+                format!(
+                    "a {name} fault takes no `identity`: only kill on a worker or the holder does"
+                ),
+            );
+        }
         let on = match (kind, on) {
+            (FaultKind::Kill, on) if kills_worker => on,
             (FaultKind::Pause, on) => Some(on.unwrap_or(On::Worker)),
             (kind, on @ (None | Some(On::Lock | On::Resource)))
                 if kind.is_of_containers() && takes_on =>
@@ -178,7 +215,7 @@ impl TryFrom<Written> for Fault {
                 return unfit(
                     "on",
                     format!(
-                        "a kill fault on {:?} cannot be done: \"lock\", \"resource\" or \"leader\" is right",
+                        "a kill fault on {:?} cannot be done: \"lock\", \"resource\", \"leader\", \"worker\" or \"holder\" is right",
                         other.name()
                     ),
                 );
@@ -196,7 +233,7 @@ impl TryFrom<Written> for Fault {
             direction,
             every: every.unwrap_or(Span(Duration::from_secs(5))),
             length: length.unwrap_or(match kind {
-                FaultKind::Zombie => Length::millis(6_000, 6_000),
+                FaultKind::Zombie | FaultKind::Between => Length::millis(6_000, 6_000),
                 FaultKind::Kill | FaultKind::Redeploy => Length::millis(50, 300),
                 _ => Length::millis(500, 2_000),
             }),
@@ -209,6 +246,9 @@ impl TryFrom<Written> for Fault {
             kilobytes: (kind == FaultKind::Bandwidth).then(|| kilobytes.unwrap_or(Count(1))),
             by: (kind == FaultKind::Clock)
                 .then(|| by.unwrap_or(Length::millis(3_600_000, 3_600_000))),
+            then,
+            after,
+            identity: kills_worker.then(|| identity.unwrap_or_default()),
         })
     }
 }
@@ -217,10 +257,11 @@ impl Fault {
     /// The name under which plan, history and verdict count it: the kind, and where it strikes (`kill:lock`, `hole:worker-lock`).
     #[must_use]
     pub fn label(&self) -> String {
-        let place = match (&self.on, &self.link) {
-            (Some(on), _) => format!("{}:{}", self.kind.name(), on.name()),
-            (None, Some(link)) => format!("{}:{}", self.kind.name(), link.name()),
-            (None, None) => self.kind.name().to_owned(),
+        let place = match (&self.on, &self.link, self.then) {
+            (Some(on), _, _) => format!("{}:{}", self.kind.name(), on.name()),
+            (None, Some(link), _) => format!("{}:{}", self.kind.name(), link.name()),
+            (None, None, Some(then)) => format!("{}:{}", self.kind.name(), then.name()),
+            (None, None, None) => self.kind.name().to_owned(),
         };
         match self.direction {
             None | Some(Direction::Both | Direction::Forward) => place,
@@ -236,7 +277,56 @@ impl Fault {
         matches!(self.on, Some(On::Lock | On::Resource | On::Leader))
             || self.link == Some(Link::LeaderPeers)
             || self.kind == FaultKind::SecondIssuer
+            || self.then == Some(Then::Restart)
     }
+}
+
+/// What a zombie does first once it is let go.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Then {
+    /// It writes under the token that it still believes in.
+    Write,
+    /// It renews the lease that it lost.
+    Renew,
+    /// It gives back the lock that is another's now.
+    Release,
+    /// It asks for the lock again.
+    Acquire,
+    /// It is let go when its successor's first write is sent, so that both are under way at once.
+    Race,
+    /// The resource is killed and started again after the successor's write was read; then it writes.
+    Restart,
+}
+
+/// Every [`Then`] with its name.
+pub const THENS: &[(Then, &str)] = &[
+    (Then::Write, "write"),
+    (Then::Renew, "renew"),
+    (Then::Release, "release"),
+    (Then::Acquire, "acquire"),
+    (Then::Race, "race"),
+    (Then::Restart, "restart"),
+];
+
+impl Then {
+    /// The name, as written in a suite.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        let row = THENS.iter().find(|(then, _)| *then == self);
+        row.map_or("", |(_, name)| name)
+    }
+}
+
+/// As whom the clients of a killed worker come back.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Identity {
+    /// As others: a new pod under a new name.
+    #[default]
+    New,
+    /// As before: a fixed node id, a stateful set.
+    Same,
 }
 
 /// What is done.
@@ -255,7 +345,7 @@ pub enum FaultKind {
     Latency,
     /// Connections on a link are reset as soon as bytes flow on them; new ones too.
     Reset,
-    /// SIGKILL, then a restart on the same data.
+    /// SIGKILL, then a restart: a service on the same data, a worker with new clients.
     Kill,
     /// Nothing passes a link, either way; what was held is delivered afterwards.
     Stall,
@@ -277,6 +367,8 @@ pub enum FaultKind {
     SecondIssuer,
     /// A service's wall clock jumps, and later jumps back.
     Clock,
+    /// Stop a holder after it decided to write and before its request leaves, until a successor has written.
+    Between,
 }
 
 /// The faults of `fencepost list faults`: name and one line.
@@ -307,7 +399,11 @@ pub const FAULT_KINDS: &[(FaultKind, &str)] = &[
     ),
     (
         FaultKind::Kill,
-        "SIGKILL a service, restart it on the same data after `length`",
+        "SIGKILL a service or a worker, restart it after `length`: a service on its data, a worker's clients as new ones",
+    ),
+    (
+        FaultKind::Between,
+        "stop a holder that has decided to write before its request leaves, until its successor has written",
     ),
     (
         FaultKind::Stall,
@@ -373,6 +469,7 @@ impl FaultKind {
             Self::Redeploy => "redeploy",
             Self::SecondIssuer => "second-issuer",
             Self::Clock => "clock",
+            Self::Between => "between",
         }
     }
 
@@ -448,6 +545,8 @@ pub enum On {
     Lock,
     /// The fenced resource.
     Resource,
+    /// The worker of a client that queues for a lock then.
+    Waiter,
     /// The node that leads its system then, where there is such a thing.
     Leader,
     /// One worker by its name, `w1` and up.
@@ -463,6 +562,7 @@ impl On {
             Self::Holder => "holder".to_owned(),
             Self::Lock => "lock".to_owned(),
             Self::Resource => "resource".to_owned(),
+            Self::Waiter => "waiter".to_owned(),
             Self::Leader => "leader".to_owned(),
             Self::Node(number) => format!("w{number}"),
         }
@@ -483,13 +583,14 @@ impl<'de> Deserialize<'de> for On {
             "holder" => Ok(Self::Holder),
             "lock" => Ok(Self::Lock),
             "resource" => Ok(Self::Resource),
+            "waiter" => Ok(Self::Waiter),
             "leader" => Ok(Self::Leader),
             other => other
                 .strip_prefix('w')
                 .and_then(|number| number.parse().ok())
                 .filter(|number| *number > 0)
                 .map(Self::Node)
-                .ok_or_else(|| serde::de::Error::custom(format!("{text:?} is no node: worker, holder, lock, resource, leader or a worker's name (w1) is right"))),
+                .ok_or_else(|| serde::de::Error::custom(format!("{text:?} is no node: worker, holder, waiter, lock, resource, leader or a worker's name (w1) is right"))),
         }
     }
 }
@@ -508,6 +609,10 @@ pub enum Link {
     AllLock,
     /// From half of the workers to the lock service.
     HalfLock,
+    /// From the worker of a holder of a newest token to the lock service.
+    HolderLock,
+    /// From the worker of a holder of a newest token to the resource.
+    HolderResource,
     /// From the peers of the node that leads then to it.
     LeaderPeers,
 }
@@ -522,6 +627,8 @@ impl Link {
             Self::WorkerBoth => "worker-both",
             Self::AllLock => "all-lock",
             Self::HalfLock => "half-lock",
+            Self::HolderLock => "holder-lock",
+            Self::HolderResource => "holder-resource",
             Self::LeaderPeers => "leader-peers",
         }
     }

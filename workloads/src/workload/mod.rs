@@ -3,18 +3,36 @@
 //! One workload a file; [`WORKLOADS`] is the list that `fencepost list workloads` prints.
 
 mod register;
+mod routed;
 
 use crate::defects::HolderDefect;
-use crate::holder::Holder;
+use crate::holder::{Holder, Lockless};
 use crate::seed::Seed;
 use crate::suite::{Suite, WorkloadKind};
 
 /// The workloads: name and one line.
-pub const WORKLOADS: &[(WorkloadKind, &str, &str)] = &[(
-    WorkloadKind::Register,
-    "register",
-    "holders write whole values under their lock's token; everybody reads",
-)];
+pub const WORKLOADS: &[(WorkloadKind, &str, &str)] = &[
+    (
+        WorkloadKind::Register,
+        "register",
+        "holders write whole values under their lock's token; everybody reads",
+    ),
+    (
+        WorkloadKind::Cas,
+        "cas",
+        "no lock: clients replace the value that they read, if it is still there",
+    ),
+    (
+        WorkloadKind::Routed,
+        "routed",
+        "no lock: each key has one client that writes to it; everybody reads",
+    ),
+    (
+        WorkloadKind::Effects,
+        "effects",
+        "no lock: clients send effects again and again until they are acknowledged",
+    ),
+];
 
 /// Who takes part, and what they guard.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,24 +68,53 @@ impl Roster {
     #[must_use]
     pub fn of(suite: &Suite) -> Self {
         match suite.workload.kind {
-            WorkloadKind::Register => register::roster(suite),
+            WorkloadKind::Register | WorkloadKind::Cas | WorkloadKind::Effects => {
+                register::roster(suite)
+            }
+            WorkloadKind::Routed => routed::roster(suite),
         }
     }
 
     /// One state machine for each client, in order.
     #[must_use]
     pub fn holders(&self, suite: &Suite, seed: Seed, defect: Option<HolderDefect>) -> Vec<Holder> {
-        let holder = |member: &Member| {
-            let stream = seed.stream(&format!("holder/{}", member.client));
-            Holder::new(
-                member.client.clone(),
-                self.locks[member.lock].keys.clone(),
-                suite.lock.lease.0,
-                defect,
-                stream,
-            )
-            .with_critical_section(suite.workload.critical_section)
-        };
-        self.clients.iter().map(holder).collect()
+        let clients = self.clients.iter();
+        clients
+            .map(|member| self.holder(member, suite, seed, defect))
+            .collect()
+    }
+
+    /// The state machine of one client, by the name that `member` has now.
+    #[must_use]
+    pub fn holder(
+        &self,
+        member: &Member,
+        suite: &Suite,
+        seed: Seed,
+        defect: Option<HolderDefect>,
+    ) -> Holder {
+        let stream = seed.stream(&format!("holder/{}", member.client));
+        let holder = Holder::new(
+            member.client.clone(),
+            self.locks[member.lock].keys.clone(),
+            suite.lock.lease.0,
+            defect,
+            stream,
+        )
+        .with_critical_section(suite.workload.critical_section)
+        .with_paths(
+            suite
+                .workload
+                .paths
+                .iter()
+                .map(|path| path.name())
+                .collect(),
+        );
+        match suite.workload.kind {
+            WorkloadKind::Register => holder,
+            WorkloadKind::Cas => holder.without_a_lock(Lockless::Cas),
+            WorkloadKind::Routed => holder.without_a_lock(Lockless::Put),
+            WorkloadKind::Effects => holder.without_a_lock(Lockless::Append),
+        }
     }
 }

@@ -67,6 +67,10 @@ pub struct Site<'a> {
     pub keep: bool,
     /// A defect for the lock service, and one for the resource.
     pub defects: [Option<&'a str>; 2],
+    /// The token of each lock's first grant, where the suite says.
+    pub first_token: Option<u64>,
+    /// Whether the resource is to look at tokens at all.
+    pub compares: bool,
 }
 
 impl Site<'_> {

@@ -30,8 +30,12 @@ pub(super) fn plan(
         "--data".into(),
         site.data(name).into(),
     ];
-    if let Some(defect) = site.defects[service as usize] {
+    let open = (service == Service::Resource && !site.compares).then_some("unfenced");
+    if let Some(defect) = site.defects[service as usize].or(open) {
         arguments.extend(["--defect".into(), defect.into()]);
+    }
+    if let (Service::Lock, Some(first)) = (service, site.first_token) {
+        arguments.extend(["--first-token".into(), first.to_string().into()]);
     }
     let command = NodeCommand {
         arguments,

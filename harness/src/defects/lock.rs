@@ -1,0 +1,78 @@
+//! Defects of the lock service.
+
+use super::Row;
+
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        name: "volatile-counter",
+        found_as: &["token-regression"],
+        suite: "teeth-restart",
+        production: "The counter of tokens is in memory, or in a store that was restored from nothing: after a restart 1, 2, 3 are handed out again.",
+        operator: "`fencepost_lock_issued_token` falls at a restart. Soon every new holder is refused by the resource, which remembers.",
+        shown: "The lock service is killed; a grant that was asked for after another had completed has a lower token. Where it lasts, fenced-out follows.",
+        fix: "Make the counter durable before the grant leaves, or derive it from something that is (a revision, a zxid, a sequence).",
+    },
+    Row {
+        name: "second-issuer",
+        found_as: &["duplicate-token", "token-regression"],
+        suite: "teeth",
+        production: "Two lock services hand out tokens for one lock: a split brain, a second region, a migration that left the old one up.",
+        operator: "Two instances both report grants of one lock; `fencepost_lock_held` is 1 on both.",
+        shown: "Two holders are granted one token of one lock, or tokens jump back and forth.",
+        fix: "One authority for each lock: consensus, or an epoch of the authority in the upper bits of the token. Turn the old one off before the new one.",
+    },
+    Row {
+        name: "timestamp-tokens",
+        found_as: &["timestamp-token", "token-regression"],
+        suite: "teeth",
+        production: "The wall clock is the token: two grants within one tick are equal, and a clock that is set back makes new holders stale.",
+        operator: "Tokens look like dates. After a clock step holders are refused until the time has caught up.",
+        shown: "Differences of tokens match the time that passed and none is 1: a warning, because it holds until a clock is set back. A regression is shown where one is.",
+        fix: "Count. If a clock must be in it, use a hybrid one that never falls, and keep its last value durably.",
+    },
+    Row {
+        name: "renew-without-check",
+        found_as: &["phantom-renew"],
+        suite: "teeth-late",
+        production: "A renewal looks at the lock's name and not at its holder or token: `PEXPIRE key`, an UPDATE without an owner in its WHERE. Whoever lapsed is told that it still holds it.",
+        operator: "Two clients report that they hold one lock, both with successful heartbeats. `fencepost_lock_expiries_total` is too low.",
+        shown: "A woken zombie renews before anything else, after another was granted the lock, and is told ok.",
+        fix: "Compare holder and token in the same step in which the lease is moved.",
+    },
+    Row {
+        name: "release-without-check",
+        found_as: &["release-of-others-lock"],
+        suite: "teeth-late",
+        production: "A release deletes the lock whoever holds it: `DEL key`. A late one removes the successor's, and a third gets in while the second works.",
+        operator: "Locks are free for moments although their holder is alive; two clients work at once after a slow third one finished.",
+        shown: "A woken zombie releases before anything else; the lock is granted to somebody else before the rightful lease has ended.",
+        fix: "Delete only what is yours: compare the token in the same step (a script, a conditional delete).",
+    },
+    Row {
+        name: "grant-to-lapsed-waiter",
+        found_as: &[],
+        suite: "teeth",
+        production: "The lease of a waiter runs while it queues, and it is granted although it ran out: etcd's lock API does it when a session ends in the queue. The next one is granted at once as well.",
+        operator: "Two holders for a moment after each long queue; `fencepost_lock_expiries_total` rises right after grants.",
+        shown: "With a fence it is harmless, and that is what is shown: overlapping holds as an observation, stale writes refused, the run valid.",
+        fix: "Start the lease at the grant, or check the session once more before the grant is told. Fence the resource: then nothing is lost by it.",
+    },
+    Row {
+        name: "counter-wraps",
+        found_as: &["token-overflow"],
+        suite: "teeth",
+        production: "The counter is an int of 31 bits: after 2147483647 it starts over, and every new holder is stale.",
+        operator: "Nothing for years; then all writes are refused. Watch `fencepost_lock_issued_token` against the width.",
+        shown: "The counter begins near its end; the grant after 2147483647 is 0, and the finding names the width.",
+        fix: "64 bits, and a refusal to grant (`token-exhausted`) in the place of a wrap.",
+    },
+    Row {
+        name: "never-expires",
+        found_as: &["starvation"],
+        suite: "teeth-dead",
+        production: "There is no lease: a holder that died or forgot keeps the lock for good. A row in a table, a file, a flag.",
+        operator: "`fencepost_lock_waiting` rises and never falls, `fencepost_lock_grants_total` stands still, the holder's host does not exist any more.",
+        shown: "The worker of a holder is killed and its clients come back as others; nobody is granted the lock, renews it or writes under it for more than three leases.",
+        fix: "A lease that the holder renews; tie the lock to a session that ends with the process.",
+    },
+];

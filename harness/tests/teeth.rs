@@ -1,0 +1,112 @@
+//! The catalogue, the selftest, the probe and `run --teeth` through the binary. That every defect is found is the
+//! selftest's to show; here is that the ways to it work.
+
+mod support;
+
+use serde_json::Value;
+use support::{fencepost, findings, left_behind, only_json, outcome, turn};
+
+fn said(words: &[&str]) -> (i32, String, String) {
+    outcome(&fencepost().args(words).output().expect("it runs"))
+}
+
+#[test]
+fn every_defect_is_listed_with_what_it_must_be_found_as() {
+    let (code, stdout, _) = said(&["list", "defects", "--json"]);
+    let rows: Vec<Value> = stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    assert_eq!(code, 0);
+    assert!(rows.len() >= 28, "{} rows", rows.len());
+    let (_, plain, _) = said(&["list", "defects"]);
+    for (row, line) in rows.iter().zip(plain.lines()) {
+        assert!(
+            line.starts_with(row["defect"].as_str().expect("a name")),
+            "{line}"
+        );
+    }
+    let (code, _, stderr) = said(&["list", "suites", "--page"]);
+    assert_eq!((code, stderr.lines().count()), (64, 1), "{stderr}");
+}
+
+#[test]
+fn a_row_of_the_selftest_is_found_and_its_sound_twin_is_valid() {
+    let _turn = turn();
+    let (code, stdout, stderr) = said(&["selftest", "--json", "unfenced", "teeth-identity"]);
+    let rows: Vec<Value> = stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    assert_eq!((code, rows.len()), (0, 2), "{stdout}{stderr}");
+    let unfenced = rows
+        .iter()
+        .find(|row| row["row"] == "unfenced")
+        .expect("a row");
+    assert_eq!(unfenced["found_as"][0], "stale-write-accepted");
+    assert!(unfenced["seconds"][0].as_f64() < Some(30.0), "{unfenced}");
+    let (code, _, stderr) = said(&["selftest", "nosuch"]);
+    assert_eq!((code, stderr.lines().count()), (64, 1), "{stderr}");
+}
+
+#[test]
+fn a_run_with_teeth_counts_because_the_same_plan_without_the_fence_is_red() {
+    let _turn = turn();
+    let out = tempfile::tempdir().expect("a folder");
+    let folder = out.path().to_str().expect("a plain name");
+    let (code, stdout, stderr) = said(&[
+        "run", "teeth", "--teeth", "--seed", "5", "--json", "--out", folder,
+    ]);
+    let end = only_json(&stdout);
+    assert_eq!(
+        (code, &end["verdict"]),
+        (0, &Value::from("valid")),
+        "{end}{stderr}"
+    );
+    assert_eq!(end["teeth"]["verdict"], "invalid", "{end}");
+    assert_eq!(end["teeth"]["findings"][0], "stale-write-accepted");
+    let first = std::path::Path::new(end["folder"].as_str().expect("a path"));
+    for document in ["run.json", "summary.md", "report.html"] {
+        let text = support::read(first, document);
+        assert!(
+            text.contains(end["teeth"]["run"].as_str().expect("an id")),
+            "{document}"
+        );
+    }
+    assert_eq!(
+        left_behind(end["run"].as_str().expect("an id")),
+        Vec::<String>::new()
+    );
+    let (code, _, stderr) = said(&["run", "alt-shared-file", "--teeth", "--out", folder]);
+    assert_eq!((code, stderr.lines().count()), (64, 1), "{stderr}");
+}
+
+#[test]
+fn the_probe_says_what_a_sound_resource_does_and_what_a_broken_one_does_not() {
+    let _turn = turn();
+    let (code, stdout, stderr) = said(&["probe", "--rounds", "60", "--json"]);
+    let sound = only_json(&stdout);
+    assert_eq!(code, 0, "{sound}{stderr}");
+    assert_eq!(findings(&sound), Vec::<String>::new());
+    for (defect, rule) in [
+        ("string-compare", "tokens are compared as numbers: 9 < 10"),
+        ("volatile-high-water", "a restart keeps mark and value"),
+        ("strictly-greater", "a holder's second write is accepted"),
+        (
+            "check-then-write",
+            "of writes at once the higher token stays",
+        ),
+        ("float-mark", "tokens around 2^53 keep their order"),
+    ] {
+        let (code, stdout, stderr) =
+            said(&["probe", "--rounds", "60", "--json", "--defect", defect]);
+        let broken = only_json(&stdout);
+        assert_eq!(code, 1, "{defect}: {broken}{stderr}");
+        let of_rule = |row: &&Value| row["rule"] == rule;
+        let rows = broken["rules"].as_array().expect("a list");
+        let row = rows.iter().find(of_rule).expect("a rule");
+        assert_eq!(row["answer"], "broken", "{defect}: {broken}");
+    }
+    let (code, _, stderr) = said(&["probe", "--resource", "postgres"]);
+    assert_eq!((code, stderr.lines().count()), (64, 1), "{stderr}");
+}
