@@ -73,6 +73,16 @@ class History:
             took += [(min(later) - invoked["time"]) / 1e6] if later else []
         return took
 
+    def lapsed(self):
+        """Grants that came after their lease had run out, and the refused writes under their tokens."""
+        late = {
+            (invoked["lock"], completed["token"])
+            for invoked, completed in self.of("acquire")
+            if completed["time"] - invoked["time"] > completed["ttl"] * 1e6
+        }
+        refused = [line for line, completed in self.of("write", "fail") if completed.get("error") == "stale-token"]
+        return len(late), sum((line["lock"], line["token"]) in late for line in refused)
+
     def took(self, f):
         return [(completed["time"] - invoked["time"]) / 1e6 for invoked, completed in self.of(f)]
 
@@ -167,12 +177,12 @@ def write(run, table, circumstances, versions):
                 history = measure(path, "--seed", seed, "--time-limit", TIME)
                 end = history.end
                 twice = sum(found["count"] for found in end["findings"] if found["finding"] == "duplicate-token")
-                rows.append([source, seed, end["verdict"], names(end), twice])
+                rows.append([source, seed, end["verdict"], names(end), twice, *history.lapsed()])
         part(
             "## A waiter whose lease lapsed while it queued\n\nThe suite `etcd-header-token` stops clients for longer than their lease while they "
             f"queue; `fencepost run etcd-header-token --seed N --time-limit {TIME}`, and the same with `token = \"create-revision\"`. etcd grants the lock to a "
-            "waiter whose key is gone and to the next one at once (etcd issue 11456); both answers carry one header revision.\n\n"
-            + table(["token", "seed", "verdict", "findings", "numbers given twice"], rows)
+            "waiter whose key is gone and to the next one at once (etcd issue 11456); both answers carry one header revision. A grant to a lapsed waiter is one that came later than its lease, counted from the call, lasted.\n\n"
+            + table(["token", "seed", "verdict", "findings", "numbers given twice", "grants to a lapsed waiter", "writes under them, refused"], rows)
         )
 
     def advisory():

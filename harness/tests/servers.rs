@@ -448,7 +448,7 @@ mod external {
         let pids = |stand: &Stand| -> Vec<i32> {
             let nodes = stand.target.standing().into_iter();
             nodes
-                .map(|(_, node)| node.lock().expect("no panic").pid())
+                .filter_map(|(_, node)| node.lock().expect("no panic").pid())
                 .collect()
         };
         let before = pids(&theirs.stand);

@@ -165,7 +165,8 @@ fn clients() -> Vec<Check> {
             "this build has none: cargo build --release --features {}{}",
             missing.join(","),
             match missing.contains(&"etcd") {
-                true => "; it needs a protobuf compiler: apt-get install protobuf-compiler",
+                true =>
+                    "; it needs a protobuf compiler: apt-get install protobuf-compiler libprotobuf-dev",
                 false => "",
             }
         )),

@@ -229,14 +229,14 @@ fn startable(suite: &Suite, given: &Given) -> Result<(), HarnessError> {
             "resource.password_file",
         ),
     ] {
-        if let Some(name) = &access.password_env
-            && std::env::var_os(name).is_none()
+        if access
+            .password_env
+            .as_ref()
+            .is_some_and(|name| std::env::var_os(name).is_none())
         {
             return Err(given.is_wrong(
                 &[env],
-                format!(
-                    "the environment has no {name}: a variable that holds the password is right"
-                ),
+                "the environment has no variable of that name: one that holds the password is right".to_owned(),
             ));
         }
         if let Some(path) = &access.password_file

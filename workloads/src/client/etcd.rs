@@ -233,7 +233,23 @@ impl Steward for Keys {
 
     fn clear(&self) -> Errand<'_, ()> {
         Box::pin(async {
-            let (place, all) = (self.place.as_str(), DeleteOptions::new().with_prefix());
+            let place = self.place.as_str();
+            // A lease outlives the key that it was asked for.
+            let keys = GetOptions::new().with_prefix().with_keys_only();
+            let held = (self.cluster).call(async |mut client| client.get(place, Some(keys)).await);
+            let mut leases: Vec<i64> = (held.await.map_err(words)?.kvs().iter())
+                .map(etcd_client::KeyValue::lease)
+                .filter(|&lease| lease != 0)
+                .collect();
+            leases.sort_unstable();
+            leases.dedup();
+            for lease in leases {
+                let revoked =
+                    (self.cluster).call(async |mut client| known(client.lease_revoke(lease).await));
+                // One that is unknown has lapsed by itself.
+                revoked.await.map_err(words)?;
+            }
+            let all = DeleteOptions::new().with_prefix();
             let delete =
                 (self.cluster).call(async |mut client| client.delete(place, Some(all)).await);
             delete.await.map_err(words)?;
@@ -245,6 +261,22 @@ impl Steward for Keys {
                 left => Err(StewardError(format!("{left} keys are left under {place}"))),
             }
         })
+    }
+}
+
+/// An answer about a lease; `None` where there is no such lease any more.
+pub(crate) fn known<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
+    match answer {
+        Ok(answer) => Ok(Some(answer)),
+        // The crate's word for a keep-alive that is answered with a TTL of 0.
+        Err(Error::LeaseKeepAliveError(text)) if text == "lease not found" => Ok(None),
+        Err(Error::GRpcStatus(status))
+            if status.code() == Code::NotFound
+                && status.message() == "etcdserver: requested lease not found" =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(error),
     }
 }
 

@@ -30,12 +30,11 @@ use std::pin::pin;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use etcd_client::{Client, Error, LockOptions};
+use etcd_client::{Client, LockOptions};
 use fencepost_checker::history::Token;
 use tokio::time::{sleep, timeout};
-use tonic::Code;
 
-use crate::client::etcd::{Cluster, failure, place, steward as keys};
+use crate::client::etcd::{Cluster, failure, known, place, steward as keys};
 use crate::client::http::segment;
 use crate::client::{
     Call, Endpoint, EndpointError, Failure, Grant, Lock, Outcome, Reason, Steward,
@@ -184,10 +183,13 @@ impl EtcdLock {
             Ok(answer) if self.token == TokenSource::HeaderRevision => {
                 Queued::Granted(answer.header().map(etcd_client::ResponseHeader::revision))
             }
-            Ok(_) => Queued::Granted(match revision {
-                Some(revision) => Some(revision),
-                None => self.look_once(&key).await,
-            }),
+            Ok(_) => match revision {
+                Some(revision) => Queued::Granted(Some(revision)),
+                None => match self.look_once(&key).await {
+                    Ok(found) => Queued::Granted(found),
+                    Err(failure) => Queued::Failed(failure),
+                },
+            },
             Err(error) => {
                 let failure = failure(&error);
                 if matches!(failure, Failure::Unknown(_)) {
@@ -198,16 +200,16 @@ impl EtcdLock {
         }
     }
 
-    /// The create_revision of a key; `None` where there is none, or nobody knows.
-    async fn look_once(&self, key: &str) -> Option<i64> {
+    /// The create_revision of a key; `None` where there is none.
+    async fn look_once(&self, key: &str) -> Outcome<Option<i64>> {
         let look = self
             .cluster
             .call(async |mut client| client.get(key, None).await);
-        let found = look.await.ok()?;
-        found
+        let found = look.await?;
+        Ok(found
             .kvs()
             .first()
-            .map(etcd_client::KeyValue::create_revision)
+            .map(etcd_client::KeyValue::create_revision))
     }
 
     /// Gives up an acquire: with the lease goes the key, wherever in the queue it stood.
@@ -288,22 +290,6 @@ async fn create_revision(client: &mut Client, key: &str) -> i64 {
             return found.create_revision();
         }
         sleep(LOOK_EVERY).await;
-    }
-}
-
-/// An answer about a lease; `None` where there is no such lease any more.
-fn known<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
-    match answer {
-        Ok(answer) => Ok(Some(answer)),
-        // The crate's word for a keep-alive that is answered with a TTL of 0.
-        Err(Error::LeaseKeepAliveError(text)) if text == "lease not found" => Ok(None),
-        Err(Error::GRpcStatus(status))
-            if status.code() == Code::NotFound
-                && status.message() == "etcdserver: requested lease not found" =>
-        {
-            Ok(None)
-        }
-        Err(error) => Err(error),
     }
 }
 
