@@ -964,7 +964,7 @@ mod tests {
         );
         assert!(
             refused("[[fault]]\nkind = \"kill\"\non = \"waiter\"\n")
-                .contains("\"lock\", \"resource\" or \"leader\" is right")
+                .contains("\"leader\", \"worker\" or \"holder\" is right")
         );
         assert!(
             refused("[[fault]]\nkind = \"hole\"\ndelay = \"1s\"\n").contains("only latency does")

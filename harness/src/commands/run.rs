@@ -32,14 +32,14 @@ use crate::terminal::{complain, print, say};
 /// When the suite or a flag cannot be used, or the run could not begin.
 pub fn run(arguments: &RunArguments) -> Result<u8, HarnessError> {
     let order = order(arguments)?;
-    let (name, limit) = (order.suite.name.as_str(), order.suite.run.time_limit);
-    complain(format_args!("suite {name}, seed {}, {limit}", order.seed.0));
-    // One thread: what the pipes say, the conductor hears without a wake-up between threads. What blocks (signals,
-    // proxies, the disk) has threads of its own.
     let unfenced = arguments
         .teeth
         .then(|| without_a_fence(&order))
         .transpose()?;
+    let (name, limit) = (order.suite.name.as_str(), order.suite.run.time_limit);
+    complain(format_args!("suite {name}, seed {}, {limit}", order.seed.0));
+    // One thread: what the pipes say, the conductor hears without a wake-up between threads. What blocks (signals,
+    // proxies, the disk) has threads of its own.
     let runtime = runtime::on_this_thread()?;
     let end = runtime.block_on(async {
         let interrupts = Interrupts::listen();
