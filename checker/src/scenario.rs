@@ -80,20 +80,9 @@ impl Scenario {
         let mut event = Event {
             index,
             time,
-            process,
             client: Some(client.to_owned()),
-            kind: Type::Invoke,
-            f: f.to_owned(),
             lock: lock.map(str::to_owned),
-            key: None,
-            token: None,
-            value: None,
-            high_water: None,
-            error: None,
-            ttl: None,
-            path: None,
-            identity: None,
-            session: None,
+            ..Event::new(process, Type::Invoke, f)
         };
         shape(&mut event);
         self.lines.push(Line::Event(Box::new(event.clone())));

@@ -139,20 +139,11 @@ fn history(ops: &[Op]) -> History {
         let event = |place: usize, kind: Type| Event {
             index: place as u64,
             time: place as u64 * 1000,
-            process: at as u64,
             client: Some(format!("c{at}")),
-            kind,
-            f: f.to_owned(),
-            lock: None,
             key: Some("k".to_owned()),
             token,
             value: value.clone(),
-            high_water: None,
-            error: None,
-            ttl: None,
-            path: None,
-            identity: None,
-            session: None,
+            ..Event::new(at as u64, kind, f)
         };
         lines.push((op.call, Line::Event(Box::new(event(op.call, Type::Invoke)))));
         let mut end = event(op.returned, Type::Ok);

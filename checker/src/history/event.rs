@@ -83,6 +83,31 @@ pub struct Event {
     pub session: Option<String>,
 }
 
+impl Event {
+    /// An event of `process` that says nothing but what it is; its place and time are 0.
+    #[must_use]
+    pub fn new(process: u64, kind: Type, f: impl Into<String>) -> Self {
+        Self {
+            index: 0,
+            time: 0,
+            process,
+            client: None,
+            kind,
+            f: f.into(),
+            lock: None,
+            key: None,
+            token: None,
+            value: None,
+            high_water: None,
+            error: None,
+            ttl: None,
+            path: None,
+            identity: None,
+            session: None,
+        }
+    }
+}
+
 /// What [`Event::index`] and [`FaultEvent::index`] hold while a line that names no position has not been given one.
 pub const NO_INDEX: u64 = u64::MAX;
 

@@ -8,20 +8,8 @@ pub fn event(index: u64, process: u64, kind: Type, f: &str, value: Option<Value>
     Event {
         index,
         time: index * 1000,
-        process,
-        client: None,
-        kind,
-        f: f.to_owned(),
-        lock: None,
-        key: None,
-        token: None,
         value,
-        high_water: None,
-        error: None,
-        ttl: None,
-        path: None,
-        identity: None,
-        session: None,
+        ..Event::new(process, kind, f)
     }
 }
 

@@ -97,20 +97,8 @@ impl Stream {
         let event = Event {
             index: self.index,
             time: self.time,
-            process: self.clients[at].process,
             client: Some(self.clients[at].name.clone()),
-            kind,
-            f: f.to_owned(),
-            lock: None,
-            key: None,
-            token: None,
-            value: None,
-            high_water: None,
-            error: None,
-            ttl: None,
-            path: None,
-            identity: None,
-            session: None,
+            ..Event::new(self.clients[at].process, kind, f)
         };
         self.index += 1;
         event

@@ -108,22 +108,9 @@ impl Notes {
     /// other, and a token that is presented in many of them is not tried again.
     fn event(&self, client: &str, f: &str, key: &str) -> Event {
         Event {
-            index: 0,
-            time: 0,
-            process: self.next_process.fetch_add(1, Relaxed),
             client: Some(format!("{client}-{key}")),
-            kind: Type::Invoke,
-            f: f.to_owned(),
-            lock: None,
             key: Some(key.to_owned()),
-            token: None,
-            value: None,
-            high_water: None,
-            error: None,
-            ttl: None,
-            path: None,
-            identity: None,
-            session: None,
+            ..Event::new(self.next_process.fetch_add(1, Relaxed), Type::Invoke, f)
         }
     }
 
