@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fencepost_checker::history::{FaultEvent, FaultOutcome};
 use fencepost_workloads::suite::{Direction, Fault, FaultKind, On};
 
 use super::nemesis::{Means, Reserved, event, on_node, worker_name};
@@ -55,29 +54,14 @@ pub(super) async fn inject(means: &Means, planned: &PlannedFault, fault: &Fault)
     }
     let ends = means.clock.now() + Duration::from_millis(planned.length_ms);
     let installed = install(means, estate, &victim, planned, fault).await;
-    let outcome = match installed {
-        Ok(_) => FaultOutcome::Installed,
-        Err(_) => FaultOutcome::Unknown,
-    };
-    means.begin(FaultEvent {
-        outcome: Some(outcome),
-        evidence: Some(installed.unwrap_or_else(|why| why)),
-        ..line.clone()
-    });
+    let outcome = means.begin_with(&line, installed);
     means.sleep(ends).await;
-    let (outcome, evidence) = match undo(means, estate, &victim, fault).await {
-        Ok(evidence) => (outcome, evidence),
-        Err(why) => {
-            // The receiver is gone only when the run has ended for another reason.
-            let _ = means.trouble.send(format!("{}: {why}", victim.name));
-            (FaultOutcome::Unknown, why)
-        }
-    };
-    means.end(FaultEvent {
-        outcome: Some(outcome),
-        evidence: Some(evidence),
-        ..line
-    });
+    let undone = undo(means, estate, &victim, fault).await;
+    if let Err(why) = &undone {
+        // The receiver is gone only when the run has ended for another reason.
+        let _ = means.trouble.send(format!("{}: {why}", victim.name));
+    }
+    means.end_with(line, outcome, undone);
 }
 
 async fn victim<'a>(
@@ -299,15 +283,7 @@ async fn second_issuer(means: &Means, planned: &PlannedFault, estate: &Estate) {
         return;
     }
     let begun = start_second(means, estate, &led).await;
-    let outcome = match begun {
-        Ok(_) => FaultOutcome::Installed,
-        Err(_) => FaultOutcome::Unknown,
-    };
-    means.begin(FaultEvent {
-        outcome: Some(outcome),
-        evidence: Some(begun.unwrap_or_else(|why| why)),
-        ..line.clone()
-    });
+    let outcome = means.begin_with(&line, begun);
     means
         .sleep(means.clock.now() + Duration::from_millis(planned.length_ms))
         .await;
@@ -330,20 +306,12 @@ async fn second_issuer(means: &Means, planned: &PlannedFault, estate: &Estate) {
         // The receiver is gone only when the run has ended for another reason.
         let _ = means.trouble.send(format!("{SECOND}: {trouble}"));
     }
-    means.end(FaultEvent {
-        outcome: Some(if evidence.is_empty() {
-            outcome
-        } else {
-            FaultOutcome::Unknown
-        }),
-        evidence: Some(match evidence.is_empty() {
-            true => {
-                "every worker is led to the first lock service again, the second is gone".to_owned()
-            }
-            false => evidence.join("; "),
-        }),
-        ..line
-    });
+    let undone = if evidence.is_empty() {
+        Ok("every worker is led to the first lock service again, the second is gone".to_owned())
+    } else {
+        Err(evidence.join("; "))
+    };
+    means.end_with(line, outcome, undone);
 }
 
 async fn start_second(means: &Means, estate: &Estate, led: &[String]) -> Result<String, String> {

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use fencepost_checker::history::{FaultEvent, FaultOutcome};
 use fencepost_workloads::suite::{Fault, FaultKind};
 
 use super::nemesis::{Means, event, on_node};
@@ -27,28 +26,11 @@ pub(super) async fn inject(means: &Means, planned: &PlannedFault, fault: &Fault)
         return;
     }
     let killed = on_node(means.target.node(node), |node| node.kill()).await;
-    let outcome = if killed.is_ok() {
-        FaultOutcome::Installed
-    } else {
-        FaultOutcome::Unknown
-    };
-    means.begin(FaultEvent {
-        outcome: Some(outcome),
-        evidence: Some(killed.unwrap_or_else(|why| why)),
-        ..line.clone()
-    });
+    let outcome = means.begin_with(&line, killed);
     means
         .sleep(means.clock.now() + Duration::from_millis(planned.length_ms))
         .await;
-    let (outcome, evidence) = match start_again(means, node).await {
-        Ok(evidence) => (outcome, evidence),
-        Err(why) => (FaultOutcome::Unknown, why),
-    };
-    means.end(FaultEvent {
-        outcome: Some(outcome),
-        evidence: Some(evidence),
-        ..line
-    });
+    means.end_with(line, outcome, start_again(means, node).await);
 }
 
 /// Kills a node of the resource and starts it again at once, as a part of another fault. Words either way.

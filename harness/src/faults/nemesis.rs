@@ -233,6 +233,38 @@ impl Means {
         }
     }
 
+    /// Records a fault that was begun, with its evidence, or why there is none; answers what it counts as.
+    pub fn begin_with(&self, line: &FaultEvent, begun: Result<String, String>) -> FaultOutcome {
+        let outcome = match begun {
+            Ok(_) => FaultOutcome::Installed,
+            Err(_) => FaultOutcome::Unknown,
+        };
+        self.begin(FaultEvent {
+            outcome: Some(outcome),
+            evidence: Some(begun.unwrap_or_else(|why| why)),
+            ..line.clone()
+        });
+        outcome
+    }
+
+    /// Records that it was undone, with the evidence of that: without any, nothing is known of the fault.
+    pub fn end_with(
+        &self,
+        line: FaultEvent,
+        outcome: FaultOutcome,
+        undone: Result<String, String>,
+    ) {
+        let outcome = match undone {
+            Ok(_) => outcome,
+            Err(_) => FaultOutcome::Unknown,
+        };
+        self.end(FaultEvent {
+            outcome: Some(outcome),
+            evidence: Some(undone.unwrap_or_else(|why| why)),
+            ..line
+        });
+    }
+
     /// Records that a fault is in force.
     pub fn begin(&self, event: FaultEvent) {
         self.tally

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fencepost_checker::history::{FaultEvent, FaultOutcome};
 use fencepost_workloads::suite::{Fault, FaultKind, On};
 use tokio::sync::oneshot;
 
@@ -60,16 +59,7 @@ pub(super) async fn inject(means: &Means, planned: &PlannedFault, fault: &Fault)
         false => node.stop(),
     })
     .await;
-    let outcome = if stopped.is_ok() {
-        FaultOutcome::Installed
-    } else {
-        FaultOutcome::Unknown
-    };
-    means.begin(FaultEvent {
-        outcome: Some(outcome),
-        evidence: Some(stopped.unwrap_or_else(|why| why)),
-        ..line.clone()
-    });
+    let outcome = means.begin_with(&line, stopped);
     means
         .sleep(means.clock.now() + Duration::from_millis(planned.length_ms))
         .await;
@@ -78,16 +68,7 @@ pub(super) async fn inject(means: &Means, planned: &PlannedFault, fault: &Fault)
         false => node.resume(),
     })
     .await;
-    let outcome = if resumed.is_ok() {
-        outcome
-    } else {
-        FaultOutcome::Unknown
-    };
-    means.end(FaultEvent {
-        outcome: Some(outcome),
-        evidence: Some(resumed.unwrap_or_else(|why| why)),
-        ..line
-    });
+    means.end_with(line, outcome, resumed);
     victim.let_go(means);
 }
 

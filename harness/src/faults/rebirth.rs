@@ -10,7 +10,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fencepost_checker::history::{FaultEvent, FaultOutcome};
 use fencepost_workloads::protocol::Hello;
 use fencepost_workloads::suite::{Fault, FaultKind, Identity, On};
 use tokio::sync::oneshot;
@@ -48,34 +47,18 @@ pub(super) async fn inject(means: &Means, planned: &PlannedFault, fault: &Fault)
     let (reply, gone) = oneshot::channel();
     means.wish(Wish::Bury { worker, reply });
     let killed = on_node(means.target.worker(worker), |node| node.kill()).await;
-    let outcome = match &killed {
-        Ok(_) => FaultOutcome::Installed,
-        Err(_) => FaultOutcome::Unknown,
-    };
-    means.begin(FaultEvent {
-        outcome: Some(outcome),
-        evidence: Some(killed.unwrap_or_else(|why| why)),
-        ..line.clone()
-    });
+    let outcome = means.begin_with(&line, killed);
     means
         .sleep(means.clock.now() + Duration::from_millis(planned.length_ms))
         .await;
     // It is dead, so its pipes close; the conductor is gone only when the run is.
     let _ = gone.await;
     let back = bring_back(means, worker, fault.identity.unwrap_or_default());
-    let (outcome, evidence) = match back {
-        Ok(evidence) => (outcome, evidence),
-        Err(why) => {
-            // The receiver is gone only when the run has ended for another reason.
-            let _ = means.trouble.send(why.clone());
-            (FaultOutcome::Unknown, why)
-        }
-    };
-    means.end(FaultEvent {
-        outcome: Some(outcome),
-        evidence: Some(evidence),
-        ..line
-    });
+    if let Err(why) = &back {
+        // The receiver is gone only when the run has ended for another reason.
+        let _ = means.trouble.send(why.clone());
+    }
+    means.end_with(line, outcome, back);
 }
 
 async fn free_worker<'a>(

@@ -72,32 +72,7 @@ pub fn install(pid: i32, direction: Direction) -> Result<String, String> {
             }
             enter(pid, &["nft", "-f", "-"], &rules)?;
         }
-        Filter::Iptables => {
-            for (wanted, chain, interface) in [(inwards, "INPUT", "-i"), (outwards, "OUTPUT", "-o")]
-            {
-                if wanted {
-                    enter(
-                        pid,
-                        &[
-                            "iptables",
-                            "-w",
-                            "-I",
-                            chain,
-                            "!",
-                            interface,
-                            "lo",
-                            "-j",
-                            "DROP",
-                            "-m",
-                            "comment",
-                            "--comment",
-                            TABLE,
-                        ],
-                        "",
-                    )?;
-                }
-            }
-        }
+        Filter::Iptables => chains(pid, "-I", direction)?,
     }
     Ok(format!(
         "{} drops packets {}",
@@ -116,35 +91,24 @@ pub fn remove(pid: i32, direction: Direction) -> Result<u64, String> {
         Filter::Nft => {
             enter(pid, &["nft", "delete", "table", "inet", TABLE], "")?;
         }
-        Filter::Iptables => {
-            let (inwards, outwards) = ways(direction);
-            for (wanted, chain, interface) in [(inwards, "INPUT", "-i"), (outwards, "OUTPUT", "-o")]
-            {
-                if wanted {
-                    enter(
-                        pid,
-                        &[
-                            "iptables",
-                            "-w",
-                            "-D",
-                            chain,
-                            "!",
-                            interface,
-                            "lo",
-                            "-j",
-                            "DROP",
-                            "-m",
-                            "comment",
-                            "--comment",
-                            TABLE,
-                        ],
-                        "",
-                    )?;
-                }
-            }
-        }
+        Filter::Iptables => chains(pid, "-D", direction)?,
     }
     Ok(dropped)
+}
+
+/// Puts our rules into the chains of iptables (`-I`), or takes them out (`-D`).
+fn chains(pid: i32, verb: &str, direction: Direction) -> Result<(), String> {
+    let (inwards, outwards) = ways(direction);
+    for (wanted, chain, interface) in [(inwards, "INPUT", "-i"), (outwards, "OUTPUT", "-o")] {
+        if wanted {
+            let rule = [
+                "iptables", "-w", verb, chain, "!", interface, "lo", "-j", "DROP",
+            ];
+            let marked = ["-m", "comment", "--comment", TABLE];
+            enter(pid, &[&rule[..], &marked[..]].concat(), "")?;
+        }
+    }
+    Ok(())
 }
 
 /// How many packets our rules have dropped.

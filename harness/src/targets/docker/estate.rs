@@ -16,13 +16,14 @@ use bollard::models::{
     Mount, MountType, NetworkingConfig, PortBinding,
 };
 use fencepost_workloads::suite::NodeImage;
-use serde::{Deserialize, Serialize};
 use tokio::sync::RwLock;
 
+use super::command::ContainerCommand;
 use super::compose;
 use super::container::{Container, Reach};
 use super::engine::{Engine, Kind};
-use super::image::{FAKETIME_IN_IMAGE, Recipe};
+use super::holding::{Holding, remove};
+use super::image::Recipe;
 use super::{NODE_LABEL, RUN_LABEL};
 use crate::error::HarnessError;
 use crate::journal::{Entry, Journal};
@@ -40,71 +41,6 @@ const CLOCK_FILE: &str = "clock";
 const STARTED_WITHIN: Duration = Duration::from_secs(20);
 /// A container's log is kept so large by the engine.
 const LARGEST_LOG: &str = "8m";
-
-/// Something at an engine that is to go with the run.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Holding {
-    /// The engine, as DOCKER_HOST would say it.
-    pub host: String,
-    /// `container`, `network` or `volume`.
-    pub kind: Kind,
-    /// Its name.
-    pub name: String,
-}
-
-/// What a container is to be.
-#[derive(Clone, Debug)]
-pub struct ContainerCommand {
-    /// The node's name.
-    pub node: String,
-    /// Its image; none is the one of all roles, whose arguments begin with a verb.
-    pub image: Option<String>,
-    /// The compose file and its service that it is instead.
-    pub composed: Option<(String, String)>,
-    /// Its arguments.
-    pub arguments: Vec<String>,
-    /// Variables that it is given.
-    pub environment: Vec<(String, String)>,
-    /// Its address in the run's network.
-    pub address: Ipv4Addr,
-    /// The folder inside that is a volume of its own.
-    pub data: Option<String>,
-    /// Ports that are published, each on a port of the engine's choice.
-    pub published: Vec<u16>,
-    /// Whether its standard input is open, for one that attaches before it is started.
-    pub attached: bool,
-}
-
-impl ContainerCommand {
-    /// Lets its wall clock be set: the clock of the image is preloaded, and reads a file of the node's volume.
-    pub fn with_a_clock(&mut self) {
-        for (name, value) in [
-            ("LD_PRELOAD", FAKETIME_IN_IMAGE),
-            ("FAKETIME_TIMESTAMP_FILE", "/data/clock"),
-            ("FAKETIME_NO_CACHE", "1"),
-            // Else everything that waits would wait for the time that jumped.
-            ("DONT_FAKE_MONOTONIC", "1"),
-        ] {
-            self.environment.push((name.to_owned(), value.to_owned()));
-        }
-    }
-
-    /// A node of the one image.
-    #[must_use]
-    pub fn new(node: &str, address: Ipv4Addr, arguments: Vec<String>) -> Self {
-        Self {
-            node: node.to_owned(),
-            image: None,
-            composed: None,
-            arguments,
-            environment: Vec::new(),
-            address,
-            data: None,
-            published: Vec::new(),
-            attached: false,
-        }
-    }
-}
 
 /// What is asked of an estate.
 #[derive(Clone, Debug)]
@@ -881,84 +817,4 @@ async fn routed(address: SocketAddr, container: &Container) -> bool {
     }
     // One that has ended is told as that, by whoever waits for its answer.
     container.ended().is_some()
-}
-
-/// Removes what is recorded of `run`, where it carries the label of exactly that run. Returns what was removed, and what
-/// is left.
-pub fn remove_recorded(run: &str, holdings: &[Holding]) -> (Vec<String>, Vec<String>) {
-    let mut hosts: Vec<&str> = holdings
-        .iter()
-        .map(|holding| holding.host.as_str())
-        .collect();
-    hosts.sort_unstable();
-    hosts.dedup();
-    let (mut removed, mut left) = (Vec::new(), Vec::new());
-    for host in hosts {
-        let there: Vec<Holding> = holdings
-            .iter()
-            .filter(|holding| holding.host == host)
-            .cloned()
-            .collect();
-        match Engine::reach_at(host) {
-            Ok(engine) => {
-                let (asked, run) = (engine.clone(), run.to_owned());
-                let (gone, stays) =
-                    engine.wait_for(async move { remove(&asked, &run, &there).await });
-                removed.extend(gone);
-                left.extend(stays);
-            }
-            Err(error) => left.push(format!("what was made at {host}: {error}")),
-        }
-    }
-    (removed, left)
-}
-
-/// Containers first: networks and volumes that are in use cannot go.
-async fn remove(engine: &Engine, run: &str, holdings: &[Holding]) -> (Vec<String>, Vec<String>) {
-    let (mut removed, mut left) = (Vec::new(), Vec::new());
-    let mut known: Vec<(Kind, String)> = holdings
-        .iter()
-        .map(|holding| (holding.kind, holding.name.clone()))
-        .collect();
-    // A node that was deployed anew is recorded twice.
-    known.sort_by_key(|(kind, name)| (kind.name(), name.clone()));
-    known.dedup();
-    for kind in [Kind::Project, Kind::Container, Kind::Network, Kind::Volume] {
-        let mut under_way = tokio::task::JoinSet::new();
-        for (_, name) in known.iter().filter(|(of, _)| *of == kind) {
-            let (engine, run, name) = (engine.clone(), run.to_owned(), name.clone());
-            under_way.spawn(async move {
-                let told = format!("{} {name}", kind.name());
-                if kind == Kind::Project {
-                    // Nobody but this run gives a project its id for a name.
-                    return match name.ends_with(&run) {
-                        true => {
-                            let gone = engine.remove_project(&name).await;
-                            gone.map(|gone| gone.then_some(told))
-                                .map_err(|error| error.to_string())
-                        }
-                        false => Ok(None),
-                    };
-                }
-                match engine.owner(kind, &name).await {
-                    Ok(None) => Ok(None),
-                    // Somebody else's of that name.
-                    Ok(Some(owner)) if owner != run => Ok(None),
-                    Ok(Some(_)) => match engine.remove(kind, &name).await {
-                        Ok(()) => Ok(Some(told)),
-                        Err(error) => Err(format!("{told}: {error}")),
-                    },
-                    Err(error) => Err(format!("{told}: {error}")),
-                }
-            });
-        }
-        for done in under_way.join_all().await {
-            match done {
-                Ok(told) => removed.extend(told),
-                Err(told) => left.push(told),
-            }
-        }
-    }
-    removed.sort();
-    (removed, left)
 }
