@@ -338,6 +338,8 @@ pub enum ReportFormat {
     Json,
     /// A test suite, one case a rule: junit.xml.
     Junit,
+    /// Annotations of GitHub Actions (`::error title=...::...`).
+    Github,
     /// A picture as lines.
     Svg,
     /// A picture as pixels.

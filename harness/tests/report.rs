@@ -881,6 +881,18 @@ fn a_run_is_annotated_whichever_way_it_is_asked_for() {
             "{stdout}"
         );
     }
+    // What is saved can be annotated later, and then nothing else is printed.
+    let again = fencepost()
+        .args(["report", "--format", "github"])
+        .arg(out.path().join("latest"))
+        .output()
+        .expect("it runs");
+    let (code, stdout, stderr) = outcome(&again);
+    assert_eq!(code, 0, "{stderr}");
+    assert!(
+        stdout.starts_with("::error title=fencepost%3A invalid::"),
+        "{stdout}"
+    );
 }
 
 /// A million operations of ten clients on four locks, with a stop twice a second, every tenth of them without evidence,

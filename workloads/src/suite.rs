@@ -848,6 +848,18 @@ mod tests {
                 "my.toml, line 1: `run = [\"1s\", 5, 10, 200]`: run is a table: [run], and a key a line under it, is right",
             ),
             (
+                "fault = 3\n",
+                "my.toml, line 1: `fault = 3`: fault is a list of tables: [[fault]], and a key a line under it, is right",
+            ),
+            (
+                "fault = [3]\n",
+                "my.toml, line 1: `fault = [3]`: fault is a list of tables: [[fault]], and a key a line under it, is right",
+            ),
+            (
+                "[[fault]]\nevery = \"1s\"\n",
+                "my.toml, line 1: `[[fault]]`: missing field `kind`, as in kind = \"pause\": `fencepost list faults` names every one",
+            ),
+            (
                 "[run]\ntime_limit = 20\n",
                 "my.toml, line 2: `time_limit = 20`: a duration in quotes, like \"250ms\", \"2s\" or \"5m\", is right",
             ),

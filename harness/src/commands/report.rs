@@ -62,6 +62,7 @@ enum Document {
     Markdown,
     Json,
     Junit,
+    Annotations,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -85,7 +86,7 @@ fn wanted(arguments: &ReportArguments) -> Result<Wanted, HarnessError> {
             None | Some(ReportFormat::Svg) => Ok(Wanted::Plot(name, Picture::Svg)),
             Some(ReportFormat::Png) => Ok(Wanted::Plot(name, Picture::Png)),
             Some(_) => usage(
-                "--plot: a picture is svg or png; without --plot, html, md, json or junit is right"
+                "--plot: a picture is svg or png; without --plot, html, md, json, junit or github is right"
                     .to_owned(),
             ),
         };
@@ -101,6 +102,7 @@ fn wanted(arguments: &ReportArguments) -> Result<Wanted, HarnessError> {
         Some(ReportFormat::Md) => Document::Markdown,
         Some(ReportFormat::Json) => Document::Json,
         Some(ReportFormat::Junit) => Document::Junit,
+        Some(ReportFormat::Github) => Document::Annotations,
         Some(ReportFormat::Svg | ReportFormat::Png) => {
             return usage(format!(
                 "--format: svg and png are for one picture: --plot {} is right",
@@ -171,6 +173,9 @@ impl Saved {
             Wanted::Document(Document::Markdown) => Ok(report::markdown(run, history, judgement)),
             Wanted::Document(Document::Json) => Ok(self.json()),
             Wanted::Document(Document::Junit) => Ok(report::junit(run, judgement).into_bytes()),
+            Wanted::Document(Document::Annotations) => {
+                Ok(report::github_run(run, judgement).into_bytes())
+            }
             Wanted::Plot(name, Picture::Svg) => report::plot_svg(name, run, history, judgement),
             Wanted::Plot(name, Picture::Png) => report::plot_png(name, run, history, judgement),
         };

@@ -72,13 +72,16 @@ impl Misfit {
 
 impl SuiteError {
     pub(super) fn from_toml(error: &toml::de::Error, text: &str, origin: &str) -> Self {
-        let reason = error
+        let mut reason = error
             .message()
             .split('\n')
             .map(str::trim)
             .filter(|part| !part.is_empty())
             .collect::<Vec<_>>()
             .join("; ");
+        if reason == "missing field `kind`" {
+            reason += ", as in kind = \"pause\": `fencepost list faults` names every one";
+        }
         Self::at(error.span().map(|span| span.start), reason, text, origin)
     }
 
@@ -86,7 +89,7 @@ impl SuiteError {
     pub(super) fn of_shape(text: &str, origin: &str) -> Option<Self> {
         let document = DeTable::parse(text).ok()?;
         let tables: &DeTable<'_> = document.get_ref();
-        TABLES.iter().find_map(|table| {
+        let tables_or_not = TABLES.iter().find_map(|table| {
             let (key, value): (&Spanned<_>, &Spanned<DeValue<'_>>) =
                 tables.get_key_value(*table)?;
             let reason =
@@ -94,6 +97,18 @@ impl SuiteError {
             let start = Some(key.span().start);
             let misshapen = value.get_ref().as_table().is_none();
             misshapen.then(|| Self::at(start, reason, text, origin))
+        });
+        tables_or_not.or_else(|| {
+            let (key, value): (&Spanned<_>, &Spanned<DeValue<'_>>) =
+                tables.get_key_value("fault")?;
+            let reason =
+                "fault is a list of tables: [[fault]], and a key a line under it, is right";
+            let start = Some(key.span().start);
+            let of_tables = value.get_ref().as_array().is_some_and(|faults| {
+                let mut faults = faults.iter();
+                faults.all(|fault| fault.get_ref().as_table().is_some())
+            });
+            (!of_tables).then(|| Self::at(start, reason.to_owned(), text, origin))
         })
     }
 
