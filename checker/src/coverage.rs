@@ -4,7 +4,7 @@
 //! fence. Whoever planned it (the header's plan) is told so; a history without a plan is taken as it is.
 
 use crate::fencing::{Case, LateWrite};
-use crate::history::{FaultOutcome, Header, Outcome, Plan};
+use crate::history::{FaultOutcome, FaultWindow, Header, History, Outcome, Plan};
 use crate::verdict::{Coverage, FaultCount};
 
 /// Counts zombie writes and faults, and says what was planned and not exercised.
@@ -19,19 +19,29 @@ pub(crate) fn measure(case: &Case<'_>, late: &[LateWrite]) -> Coverage {
         zombie_writes_refused: zombies().filter(|write| case.is_refusal(write)).count() as u64,
         ..Coverage::default()
     };
-    if let Some(plan) = case
-        .history
-        .header
-        .as_ref()
-        .and_then(|header: &Header| header.plan.as_ref())
-    {
-        count_faults(case, plan, &mut coverage);
+    if let Some(plan) = plan_of(case.history) {
+        count_faults(&case.history.faults, plan, &mut coverage);
         say_what_is_missing(plan, &mut coverage);
     }
     coverage
 }
 
-fn count_faults(case: &Case<'_>, plan: &Plan, coverage: &mut Coverage) {
+/// Counts faults alone: what is said of an object that has no fence.
+pub(crate) fn of_faults(history: &History) -> Coverage {
+    let mut coverage = Coverage::default();
+    if let Some(plan) = plan_of(history) {
+        count_faults(&history.faults, plan, &mut coverage);
+        say_which_faults_are_missing(plan, &mut coverage);
+    }
+    coverage
+}
+
+fn plan_of(history: &History) -> Option<&Plan> {
+    let header: Option<&Header> = history.header.as_ref();
+    header?.plan.as_ref()
+}
+
+fn count_faults(faults: &[FaultWindow], plan: &Plan, coverage: &mut Coverage) {
     for (label, &planned) in &plan.faults {
         coverage.faults.insert(
             label.clone(),
@@ -41,7 +51,7 @@ fn count_faults(case: &Case<'_>, plan: &Plan, coverage: &mut Coverage) {
             },
         );
     }
-    for window in &case.history.faults {
+    for window in faults {
         let label = window.begin.plan.as_ref().unwrap_or(&window.begin.fault);
         let Some(count) = coverage.faults.get_mut(label) else {
             continue;
@@ -65,6 +75,18 @@ pub(crate) fn say_what_is_missing(plan: &Plan, coverage: &mut Coverage) {
             coverage.zombie_writes
         ));
     }
+    say_which_faults_are_missing(plan, coverage);
+}
+
+/// Fills in which planned faults never took hold.
+pub(crate) fn say_which_faults_are_missing(plan: &Plan, coverage: &mut Coverage) {
+    // Where there is no fence that could refuse, the faults alone show that anything was tried.
+    if plan.expect.no_fence && plan.faults.values().all(|&planned| planned == 0) {
+        coverage.unexercised.push(
+            "faults: none was planned, and there is no fence to meet; a longer --time-limit or other --faults would raise it"
+                .to_owned(),
+        );
+    }
     for (label, count) in &coverage.faults {
         if count.planned == 0 || count.installed > 0 {
             continue;
@@ -73,7 +95,7 @@ pub(crate) fn say_what_is_missing(plan: &Plan, coverage: &mut Coverage) {
         fates.extend((count.skipped > 0).then(|| format!("{} skipped", count.skipped)));
         fates.extend((count.unknown > 0).then(|| format!("{} without evidence", count.unknown)));
         coverage.unexercised.push(format!(
-            "no {label} was installed with evidence ({})",
+            "no {label} was installed with evidence ({}); a longer --time-limit, or --faults {label}, would raise it",
             fates.join(", ")
         ));
     }
@@ -164,7 +186,7 @@ mod tests {
             coverage.unexercised,
             [
                 "zombie writes: 0 of the 5 expected; a longer --time-limit or more frequent zombie faults would raise it",
-                "no kill:lock was installed with evidence (3 planned, 3 skipped)",
+                "no kill:lock was installed with evidence (3 planned, 3 skipped); a longer --time-limit, or --faults kill:lock, would raise it",
             ]
         );
     }

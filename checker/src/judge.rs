@@ -27,10 +27,10 @@ pub struct Options<'a> {
 
 /// Judges a history. The same history gives the same judgement everywhere. O(n log n) under [`Model::Fencing`].
 ///
-/// Invalid outranks everything: a run that did not exercise the fence never hides a proven violation. Under
-/// [`Model::Fencing`] a clean history is unknown only where its header carries a plan that it did not live up to;
-/// under any other model only where it holds an operation that the object does not have. Under all of them a history
-/// without operations is unknown: nothing is no evidence.
+/// Invalid outranks everything: a run that did not exercise the fence never hides a proven violation. A clean history
+/// is unknown where its header carries a plan that it did not live up to (of a fence and its faults under
+/// [`Model::Fencing`], of faults alone under any other model), and where it holds an operation that the object does not
+/// have. Under all models a history without operations is unknown: nothing is no evidence.
 #[must_use]
 pub fn judge(history: &History, model: Model) -> Judgement {
     judge_within(history, model, &Options::default())
@@ -54,7 +54,8 @@ pub fn judge_within(history: &History, model: Model, options: &Options<'_>) -> J
                 return judge_object(&case, model, options);
             }
             let counted = (census, Overlap::default());
-            conclude(history, findings, exact, Coverage::default(), counted)
+            let coverage = coverage::of_faults(history);
+            conclude(history, findings, exact, coverage, counted)
         }
         _ => judge_object(&Case::of_registers(history), model, options),
     }
@@ -142,16 +143,17 @@ fn judge_object(case: &Case<'_>, model: Model, options: &Options<'_>) -> Judgeme
         not_judged: verdicts.not_judged,
     };
     let undecided = unfit.as_ref().or(exact.not_judged.first());
+    let coverage = coverage::of_faults(case.history);
     let (verdict, reason) = if case.history.operations.is_empty() {
         (Verdict::Unknown, Some(NOTHING.to_owned()))
     } else {
-        decide(&verdicts.findings, &Coverage::default(), undecided)
+        decide(&verdicts.findings, &coverage, undecided)
     };
     Judgement {
         verdict,
         reason,
         findings: verdicts.findings,
-        coverage: Coverage::default(),
+        coverage,
         stats: stats(case.history, exact, &Census::of(case)),
         impasses: verdicts.impasses,
     }

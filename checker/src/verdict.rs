@@ -49,6 +49,18 @@ pub struct Judgement {
     pub impasses: Vec<Impasse>,
 }
 
+impl Judgement {
+    /// Adds what the run had to show and did not, although its history does not tell: a valid verdict becomes unknown,
+    /// a proven violation stays one.
+    pub fn lacks(&mut self, what: String) {
+        if self.verdict == Verdict::Valid {
+            self.verdict = Verdict::Unknown;
+            self.reason = Some(format!("unexercised: {what}"));
+        }
+        self.coverage.unexercised.push(what);
+    }
+}
+
 /// How far the fence was exercised, against what the run had planned.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Coverage {

@@ -112,7 +112,7 @@ pub struct RunArguments {
     /// Plant a defect (see `fencepost list defects`): the run must then find it.
     #[arg(long, value_name = "NAME")]
     pub defect: Option<String>,
-    /// End the load at the first violation.
+    /// End the load at the first violation; with --defect, at the first finding that it must be found as.
     #[arg(long)]
     pub fail_fast: bool,
     /// Where runs are saved: DIR/<suite>-<target>/<UTC time>-<run id>/.

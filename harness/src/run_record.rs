@@ -72,6 +72,12 @@ pub struct Teeth {
     pub verdict: Verdict,
     /// What was found in it, each name once.
     pub findings: Vec<String>,
+    /// How many stale writes it attempted.
+    #[serde(default)]
+    pub stale_writes: u64,
+    /// How many of those were refused.
+    #[serde(default)]
+    pub refused: u64,
 }
 
 impl Teeth {
@@ -84,15 +90,21 @@ impl Teeth {
     /// One sentence about both runs.
     #[must_use]
     pub fn sentence(&self) -> String {
-        let Self { run, findings, .. } = self;
+        let Self {
+            run,
+            findings,
+            stale_writes,
+            refused,
+            ..
+        } = self;
         if self.bite() {
             format!(
-                "The same plan without the fence (run {run}) was invalid ({}): this run would have shown a missing fence.",
+                "the same plan without the fence (run {run}) was invalid ({}; {stale_writes} stale writes, {refused} refused): this run would have shown a missing fence",
                 findings.join(", ")
             )
         } else {
             format!(
-                "The same plan without the fence (run {run}) was not invalid: this run would not have shown a missing fence, and proves nothing."
+                "the same plan without the fence (run {run}) was not invalid ({stale_writes} stale writes, {refused} refused): this run would not have shown a missing fence, and proves nothing"
             )
         }
     }
@@ -105,6 +117,9 @@ pub struct PlannedFault {
     pub id: u64,
     /// The entry of the suite that it comes from, e.g. `kill:lock`.
     pub label: String,
+    /// Which of the suite's entries with that label it comes from, from 0.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub nth: usize,
     /// When it is due, in milliseconds after the load began.
     pub at_ms: u64,
     /// How long it is to last, in milliseconds.
@@ -119,6 +134,14 @@ pub struct PlannedFault {
     /// How far the clock was drawn to jump, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by_ms: Option<u64>,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands over references"
+)]
+fn is_first(nth: &usize) -> bool {
+    *nth == 0
 }
 
 /// How long a phase took.

@@ -210,7 +210,7 @@ fn wrong_words_are_one_line_and_status_64() {
         ),
         (
             &["--format", "nosuch"],
-            "fencepost: --format: no \"nosuch\": html, md, json, junit, svg, png is right",
+            "fencepost: --format: no \"nosuch\": html, md, json, junit, github, svg, png is right",
         ),
         (&["--format", "x\u{1b}[2J\ny"], "--format: no \"x"),
         (&["--plot", "finding-9"], "finding 9: there is none"),

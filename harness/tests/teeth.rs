@@ -81,6 +81,59 @@ fn a_run_with_teeth_counts_because_the_same_plan_without_the_fence_is_red() {
     assert_eq!((code, stderr.lines().count()), (64, 1), "{stderr}");
 }
 
+/// A run whose only faults are slow answers: a fence is never met in it.
+const NEVER_MET: &str = "name = \"slow\"\n[run]\ntime_limit = \"2s\"\n[expect]\nno_fence = true\n\
+    [[fault]]\nkind = \"latency\"\nevery = \"500ms\"\nlength = \"300ms\"\n";
+
+#[test]
+fn a_run_that_would_not_have_shown_what_it_had_to_show_is_not_valid_and_says_so_everywhere() {
+    let _turn = turn();
+    let out = tempfile::tempdir().expect("a folder");
+    let suite = out.path().join("slow.toml");
+    std::fs::write(&suite, NEVER_MET).expect("written");
+    for (more, code, said) in [
+        (&[][..], 0, None),
+        (&["--teeth"], 2, Some("the same plan without the fence")),
+        (
+            &["--defect", "unfenced"],
+            2,
+            Some("the planted defect unfenced was not found"),
+        ),
+        (&["--faults", "none"], 2, Some("faults: none was planned")),
+    ] {
+        let ran = fencepost()
+            .args(["run", "--json", "--seed", "3", "--out"])
+            .arg(out.path())
+            .arg(&suite)
+            .args(more)
+            .output()
+            .expect("it runs");
+        let (status, stdout, stderr) = outcome(&ran);
+        let end = only_json(&stdout);
+        assert_eq!(status, code, "{more:?}: {end}{stderr}");
+        let folder = std::path::Path::new(end["folder"].as_str().expect("a path"));
+        let junit = support::read(folder, "junit.xml");
+        let failing = junit.contains("<failure") || junit.contains("<error");
+        let verdict: Value =
+            serde_json::from_str(&support::read(folder, "verdict.json")).expect("JSON");
+        let Some(said) = said else {
+            assert_eq!(
+                (&verdict["verdict"], failing),
+                (&Value::from("valid"), false)
+            );
+            continue;
+        };
+        assert_eq!(verdict["verdict"], "unknown", "{more:?}");
+        assert!(failing, "{more:?}: {junit}");
+        let reason = end["reason"].as_str().expect("a reason");
+        assert!(reason.contains(said), "{more:?}: {reason}");
+        for document in ["summary.md", "report.html"] {
+            let text = support::read(folder, document);
+            assert!(text.contains(said), "{more:?}: {document}");
+        }
+    }
+}
+
 #[test]
 fn the_probe_says_what_a_sound_resource_does_and_what_a_broken_one_does_not() {
     let _turn = turn();

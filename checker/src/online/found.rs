@@ -14,10 +14,10 @@ use super::holders::Pair;
 use super::key::Key;
 use super::marks::{Elsewhere, Guilts, Place};
 use super::words::{Kept, Op};
-use crate::coverage::say_what_is_missing;
+use crate::coverage::{say_what_is_missing, say_which_faults_are_missing};
 use crate::fencing::{self, Case};
 use crate::finding::{Finding, Severity};
-use crate::history::{FaultWindow, History, MarkScope, Name, Operation, Values};
+use crate::history::{FaultWindow, History, MarkScope, Name, Operation, Plan, Values};
 use crate::judge::{decide, nothing_to_judge};
 use crate::verdict::{Coverage, FaultCount, Judgement, Stats, Verdict};
 
@@ -72,7 +72,7 @@ pub(super) fn judgement(arrival: &mut Arrival, mut fold: Fold, model: Model) -> 
     let findings = finish(arrival, drafts, model);
     let coverage = match model {
         Model::Fencing => coverage(arrival, &fold),
-        _ => Coverage::default(),
+        _ => coverage_of_faults(arrival),
     };
     let stats = stats(arrival, &fold);
     let undecided = stats.not_judged.first().filter(|_| model != Model::Fencing);
@@ -384,10 +384,27 @@ fn coverage(arrival: &Arrival, fold: &Fold) -> Coverage {
         zombie_writes_refused: fold.marks.zombies_refused,
         ..Coverage::default()
     };
-    let header = arrival.header.as_ref();
-    let Some(plan) = header.and_then(|header| header.plan.as_ref()) else {
-        return coverage;
-    };
+    if let Some(plan) = plan_of(arrival) {
+        count_faults(arrival, plan, &mut coverage);
+        say_what_is_missing(plan, &mut coverage);
+    }
+    coverage
+}
+
+fn coverage_of_faults(arrival: &Arrival) -> Coverage {
+    let mut coverage = Coverage::default();
+    if let Some(plan) = plan_of(arrival) {
+        count_faults(arrival, plan, &mut coverage);
+        say_which_faults_are_missing(plan, &mut coverage);
+    }
+    coverage
+}
+
+fn plan_of(arrival: &Arrival) -> Option<&Plan> {
+    arrival.header.as_ref()?.plan.as_ref()
+}
+
+fn count_faults(arrival: &Arrival, plan: &Plan, coverage: &mut Coverage) {
     let counts = arrival.faults.by_label();
     for (label, &planned) in &plan.faults {
         let of = |outcome: u8| counts.get(&(label.clone(), outcome)).copied().unwrap_or(0);
@@ -399,8 +416,6 @@ fn coverage(arrival: &Arrival, fold: &Fold) -> Coverage {
         };
         coverage.faults.insert(label.clone(), count);
     }
-    say_what_is_missing(plan, &mut coverage);
-    coverage
 }
 
 fn stats(arrival: &Arrival, fold: &Fold) -> Stats {

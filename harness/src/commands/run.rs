@@ -59,6 +59,8 @@ pub fn run(arguments: &RunArguments) -> Result<u8, HarnessError> {
                 folder: second.folder.path().display().to_string(),
                 verdict: second.judgement.verdict,
                 findings,
+                stale_writes: second.judgement.coverage.zombie_writes,
+                refused: second.judgement.coverage.zombie_writes_refused,
             };
             runner::save_teeth(&mut end, teeth);
         }
@@ -85,10 +87,6 @@ fn status(end: &RunEnd) -> u8 {
     match end.judgement.verdict {
         Verdict::Invalid => Verdict::Invalid.exit_code(),
         _ if end.failed() => EXIT_FAILURE,
-        // A run that would not have shown a missing fence shows nothing.
-        _ if end.record.teeth.as_ref().is_some_and(|teeth| !teeth.bite()) => {
-            Verdict::Unknown.exit_code()
-        }
         verdict => verdict.exit_code(),
     }
 }

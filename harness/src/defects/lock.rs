@@ -9,7 +9,7 @@ pub(super) const ROWS: &[Row] = &[
         suite: "teeth-restart",
         production: "The counter of tokens is in memory, or in a store that was restored from nothing: after a restart 1, 2, 3 are handed out again.",
         operator: "`fencepost_lock_issued_token` falls at a restart. Soon every new holder is refused by the resource, which remembers.",
-        shown: "The lock service is killed; a grant that was asked for after another had completed has a lower token. Where it lasts, fenced-out follows.",
+        shown: "The lock service is killed; a grant that was asked for after another had completed has a lower token.",
         fix: "Make the counter durable before the grant leaves, or derive it from something that is (a revision, a zxid, a sequence).",
     },
     Row {

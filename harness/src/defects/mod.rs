@@ -15,6 +15,8 @@ mod lock;
 mod page;
 mod resource;
 
+use fencepost_checker::finding::Finding;
+use fencepost_checker::verdict::Judgement;
 use fencepost_workloads::defects::{HOLDER_DEFECTS, HolderDefect};
 use fencepost_workloads::suite::{Span, Suite};
 
@@ -177,6 +179,23 @@ impl Defects {
                 }
             }
         })
+    }
+
+    /// What to say of a run in which the planted defect had to be found and was not.
+    #[must_use]
+    pub fn missed(&self, judgement: &Judgement) -> Option<String> {
+        let name = self.name.as_ref()?;
+        let found = |finding: &Finding| self.found_as.contains(&finding.finding.as_str());
+        if self.found_as.is_empty() || judgement.findings.iter().any(found) {
+            return None;
+        }
+        let catalogue = catalogue();
+        let entry = catalogue.iter().find(|entry| entry.name() == name)?;
+        Some(format!(
+            "the planted defect {name} was not found as {}; `{}` brings it out",
+            entry.must_be(),
+            entry.command()
+        ))
     }
 
     /// Changes in a suite what the defect changes in how the system is set up.

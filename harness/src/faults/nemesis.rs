@@ -10,7 +10,7 @@ use fencepost_workloads::suite::{Fault, FaultKind, Suite};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use super::{container, kill, link, pause, rebirth, zombie};
+use super::{container, kill, link, pause, plan, rebirth, zombie};
 use crate::clock::RunClock;
 use crate::journal::{Entry, Journal};
 use crate::proxies::Proxies;
@@ -68,10 +68,7 @@ impl Nemesis {
     #[must_use]
     pub fn new(means: Arc<Means>, plan: &[PlannedFault], suite: &Suite) -> Self {
         let described = |planned: &PlannedFault| {
-            let fault = suite
-                .fault
-                .iter()
-                .find(|fault| fault.label() == planned.label)?;
+            let fault = plan::entry(planned, suite)?;
             Some((planned.clone(), fault.clone()))
         };
         Self {

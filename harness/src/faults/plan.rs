@@ -40,6 +40,15 @@ pub fn labels(plan: &[PlannedFault]) -> BTreeMap<String, u64> {
     labels
 }
 
+/// The entry of the suite that a planned fault comes from.
+pub(super) fn entry<'a>(planned: &PlannedFault, suite: &'a Suite) -> Option<&'a Fault> {
+    let mut same = suite
+        .fault
+        .iter()
+        .filter(|fault| fault.label() == planned.label);
+    same.nth(planned.nth)
+}
+
 fn occurrences(suite: &Suite, position: usize, seed: Seed) -> Vec<PlannedFault> {
     let fault = &suite.fault[position];
     let label = fault.label();
@@ -63,6 +72,7 @@ fn occurrences(suite: &Suite, position: usize, seed: Seed) -> Vec<PlannedFault> 
         occurrences.push(PlannedFault {
             id: 0,
             label: label.clone(),
+            nth,
             at_ms: millis(at),
             length_ms: millis(fault.length.draw(&mut stream)),
             worker: worker(suite, fault, &mut stream),
@@ -159,6 +169,21 @@ mod tests {
             labels(&plan),
             BTreeMap::from([("pause:worker".to_owned(), 15)])
         );
+    }
+
+    #[test]
+    fn entries_of_one_label_are_told_apart() {
+        let suite = suite(
+            "[run]\ntime_limit = \"9s\"\n[[fault]]\nkind = \"pause\"\nevery = \"3s\"\nlength = \"100ms\"\n\
+             [[fault]]\nkind = \"pause\"\nevery = \"3s\"\nlength = \"200ms\"\n",
+        );
+        let plan = plan(&suite, Seed(5));
+        assert_eq!(plan.len(), 6);
+        for planned in &plan {
+            let fault = entry(planned, &suite).expect("an entry");
+            let (least, most) = (millis(fault.length.from.0), millis(fault.length.to.0));
+            assert!((least..=most).contains(&planned.length_ms), "{planned:?}");
+        }
     }
 
     #[test]

@@ -116,6 +116,7 @@ mod tests {
             node: None,
             id,
             label: "pause:worker".to_owned(),
+            nth: 0,
             at_ms: 1_500,
             length_ms: 700,
             worker: Some(0),

@@ -3,6 +3,8 @@
 //! No script, no address in any `src` or `href`, and a content security policy that allows neither. Pictures stand
 //! inside as SVG. In a dark scheme the page is dark and the pictures stay on paper.
 
+use std::path::Path;
+
 use fencepost_checker::finding::Finding;
 use fencepost_checker::verdict::Verdict;
 
@@ -95,7 +97,11 @@ fn opening(source: &Source<'_>) -> String {
             .iter()
             .map(|why| format!("The load ended before its time: {why}.")),
     );
-    troubles.extend(run.teeth.iter().map(Teeth::sentence));
+    troubles.extend(
+        run.teeth
+            .iter()
+            .map(|teeth| format!("Teeth: {}.", teeth.sentence())),
+    );
     troubles.extend(
         run.troubles
             .iter()
@@ -368,12 +374,25 @@ fn unexercised(source: &Source<'_>) -> String {
                 counted(coverage.zombie_writes, "stale write"),
                 grouped(expected)
             ),
-            None => "Nothing was planned, so nothing is missing.".to_owned(),
+            None if coverage.faults.is_empty() => {
+                "Nothing was planned, so nothing is missing.".to_owned()
+            }
+            None => {
+                "Nothing: each kind of planned fault was installed with evidence at least once."
+                    .to_owned()
+            }
         };
         element("p", &words)
     } else {
         list(&coverage.unexercised, MOST_LINES)
     };
+    content.extend(
+        source
+            .run
+            .teeth
+            .iter()
+            .map(|teeth| both_runs(source, teeth)),
+    );
     let exercise = &source.run.exercise;
     if *exercise != Exercise::default() {
         let rows: Vec<Vec<String>> = exercise
@@ -389,6 +408,58 @@ fn unexercised(source: &Source<'_>) -> String {
         content.push_str(&list(&stats.not_judged, MOST_LINES));
     }
     section("unexercised", "What was not exercised", &content)
+}
+
+/// The run beside the one without its fence, whose report is in the folder next to this one's.
+fn both_runs(source: &Source<'_>, teeth: &Teeth) -> String {
+    let judgement = source.judgement;
+    let mut findings: Vec<&str> = judgement
+        .findings
+        .iter()
+        .map(|f| f.finding.as_str())
+        .collect();
+    findings.dedup();
+    let row = |what: &str, verdict: Verdict, stale: u64, refused: u64, found: String| {
+        let verdict = verdict_word(verdict).to_owned();
+        vec![
+            what.to_owned(),
+            verdict,
+            grouped(stale),
+            grouped(refused),
+            found,
+        ]
+    };
+    let coverage = &judgement.coverage;
+    let (stale, refused) = (coverage.zombie_writes, coverage.zombie_writes_refused);
+    let rows = [
+        row(
+            "as it is",
+            judgement.verdict,
+            stale,
+            refused,
+            findings.join(", "),
+        ),
+        row(
+            "without the fence",
+            teeth.verdict,
+            teeth.stale_writes,
+            teeth.refused,
+            teeth.findings.join(", "),
+        ),
+    ];
+    let mut text = element("p", "The same plan with and without the fence:");
+    text.push_str(&table(
+        &["run", "verdict", "stale writes", "refused", "found"],
+        &rows,
+    ));
+    if let Some(folder) = Path::new(&teeth.folder).file_name() {
+        let words = format!(
+            "The run without the fence has a report of its own, in the folder {} beside this one's.",
+            folder.to_string_lossy()
+        );
+        text.push_str(&element("p", &words));
+    }
+    text
 }
 
 fn zombie_table(source: &Source<'_>) -> String {

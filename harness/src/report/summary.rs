@@ -84,7 +84,7 @@ fn troubles(run: &RunRecord) -> String {
         format!("The load ended before its time: {}.\n", markdown(why))
     });
     let teeth = run.teeth.as_ref().map_or(String::new(), |teeth| {
-        format!("{}\n", markdown(&teeth.sentence()))
+        format!("Teeth: {}.\n", markdown(&teeth.sentence()))
     });
     let early = early + &teeth;
     if run.troubles.is_empty() {

@@ -51,7 +51,7 @@ pub struct Order {
     pub out: PathBuf,
     /// A Toxiproxy of the user's.
     pub toxiproxy: Option<SocketAddr>,
-    /// Stop at the first violation.
+    /// Stop at the first violation, or at the first finding that a planted defect must be found as.
     pub fail_fast: bool,
     /// Write beside what is in a database of the user's.
     pub force: bool,
@@ -168,7 +168,10 @@ pub async fn run(order: Order, interrupts: Interrupts) -> Result<RunEnd, Harness
     stopwatch.next("take-down", &mut record);
     stage.take_down(&order, &mut record).await;
     stopwatch.next("judge", &mut record);
-    let (history, judgement) = judge_saved(&folder, suite.workload.kind)?;
+    let (history, mut judgement) = judge_saved(&folder, suite.workload.kind)?;
+    if let Some(missed) = order.defects.missed(&judgement) {
+        judgement.lacks(missed);
+    }
     stopwatch.next("report", &mut record);
     save(&folder, &mut record, &history, &judgement);
     Ok(RunEnd {
@@ -194,8 +197,12 @@ fn save_unbegun(folder: RunFolder, mut record: RunRecord) -> Result<RunEnd, Harn
     })
 }
 
-/// Adds to a run that it was repeated without the fence, and writes anew what says so.
+/// Adds to a run that it was repeated without the fence, and writes anew what says so. A run that would not have shown a
+/// missing fence shows nothing.
 pub fn save_teeth(end: &mut RunEnd, teeth: Teeth) {
+    if !teeth.bite() {
+        end.judgement.lacks(teeth.sentence());
+    }
     end.record.teeth = Some(teeth);
     save(&end.folder, &mut end.record, &end.history, &end.judgement);
 }

@@ -210,7 +210,7 @@ impl Stage {
                     record.ended_early = Some("by a signal; judged as far as it went".to_owned());
                 }
                 () = first_violation(watch.as_ref()) => {
-                    record.ended_early = Some("at the first violation, as --fail-fast asks".to_owned());
+                    record.ended_early = Some("at the first finding that it waited for, as --fail-fast asks".to_owned());
                 }
                 trouble = troubles.recv() => record.troubles.extend(trouble),
                 error = disk_trouble(&recorder) => record.troubles.push(error),
