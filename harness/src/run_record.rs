@@ -99,12 +99,12 @@ impl Teeth {
         } = self;
         if self.bite() {
             format!(
-                "the same plan without the fence (run {run}) was invalid ({}; {stale_writes} stale writes, {refused} refused): this run would have shown a missing fence",
+                "the same plan without the fence (run {run}) was invalid ({}; stale writes: {stale_writes}, refused: {refused}): this run would have shown a missing fence",
                 findings.join(", ")
             )
         } else {
             format!(
-                "the same plan without the fence (run {run}) was not invalid ({stale_writes} stale writes, {refused} refused): this run would not have shown a missing fence, and proves nothing"
+                "the same plan without the fence (run {run}) was not invalid (stale writes: {stale_writes}, refused: {refused}): this run would not have shown a missing fence, and proves nothing"
             )
         }
     }
