@@ -38,9 +38,22 @@ impl<T> ByName<T> {
         Some(&self.kept[place as usize].1)
     }
 
+    /// What belongs to `name`, if it has been asked for.
+    #[inline]
+    pub fn get_mut(&mut self, name: Option<Name>) -> Option<&mut T> {
+        let place = self.place(name).checked_sub(1)?;
+        Some(&mut self.kept[place as usize].1)
+    }
+
     /// What belongs to `name`, made if it is new.
     #[inline]
     pub fn of(&mut self, name: Option<Name>, new: impl FnOnce() -> T) -> &mut T {
+        self.slot(name, new).1
+    }
+
+    /// The same, and which of all that have been asked for it is, from 0.
+    #[inline]
+    pub fn slot(&mut self, name: Option<Name>, new: impl FnOnce() -> T) -> (u32, &mut T) {
         let mut place = self.place(name);
         if place == 0 {
             self.kept.push((name, new()));
@@ -55,7 +68,12 @@ impl<T> ByName<T> {
                 }
             }
         }
-        &mut self.kept[place as usize - 1].1
+        (place - 1, &mut self.kept[place as usize - 1].1)
+    }
+
+    /// All that have been asked for, in that order.
+    pub fn iter_mut(&mut self) -> impl ExactSizeIterator<Item = (Option<Name>, &mut T)> {
+        self.kept.iter_mut().map(|(name, kept)| (*name, kept))
     }
 
     /// All that have been asked for, in the order of names.

@@ -4,6 +4,7 @@
 //! what was accepted and what refused. Judges nothing.
 
 use std::borrow::Cow;
+use std::hint::black_box;
 use std::sync::OnceLock;
 
 use hashbrown::HashMap;
@@ -306,6 +307,17 @@ impl<'a> Case<'a> {
         };
         let moments = moments.iter();
         moments.filter(move |moment| self.kinds[moment.op].is(kinds))
+    }
+
+    /// The same for a rule that looks at nearly all of them, and at most of those only where they return: a leap back in
+    /// memory. Invocations are in the order of memory, which is fetched ahead; so each is touched there, and whoever
+    /// looks later finds it in the cache.
+    pub fn walk_ahead(&self, kinds: Kind) -> impl Iterator<Item = Moment> {
+        self.walk(kinds).inspect(|moment| {
+            if !moment.returns {
+                black_box(self.history.operations[moment.op].outcome);
+            }
+        })
     }
 
     /// The operations that are any of these, with their positions.

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use hashbrown::HashMap;
 
 use super::case::Case;
-use super::identity::Holders;
+use super::identity::{Holders, Who, who};
 use super::kinds::Kind;
 use super::story::{self, MOST, Scene};
 use super::{DOUBLE_WRITER_IN_EPOCH, DUPLICATE_TOKEN, Draft, WRITE_WITHOUT_GRANT};
@@ -22,7 +22,8 @@ pub(crate) fn double_writers(
     duplicated: &BTreeSet<(Name, Token)>,
     unfounded: &BTreeSet<(Name, Token)>,
 ) -> Vec<Draft> {
-    let mut epochs: Vec<(Name, Vec<usize>)> = Vec::new();
+    // Of the writes of each epoch those that another than the one before did: nearly always the first alone.
+    let mut epochs: Vec<(Name, Who, Vec<usize>)> = Vec::new();
     let mut places: HashMap<(Name, Token), usize> = HashMap::new();
     // Most writes under a lock go on with the token of the one before.
     let mut last: Vec<Option<(Token, usize)>> = vec![None; case.history.names.count()];
@@ -36,20 +37,23 @@ pub(crate) fn double_writers(
             let place = known.map_or_else(
                 || {
                     *places.entry((lock, token)).or_insert_with(|| {
-                        epochs.push((lock, Vec::new()));
+                        epochs.push((lock, who(operation), vec![op]));
                         epochs.len() - 1
                     })
                 },
                 |(_, place)| place,
             );
             last[lock.position()] = Some((token, place));
-            epochs[place].1.push(op);
+            let (_, last_writer, writes) = &mut epochs[place];
+            if std::mem::replace(last_writer, who(operation)) != who(operation) {
+                writes.push(op);
+            }
         }
     }
     let mut locks: BTreeMap<Name, (u64, usize, usize)> = BTreeMap::new();
     let mut pairs: Vec<(Name, usize, usize)> = epochs
         .iter()
-        .filter_map(|&(lock, ref writes)| {
+        .filter_map(|&(lock, _, ref writes)| {
             holders
                 .first_pair(case, lock, writes)
                 .filter(|&(first, second, _)| {

@@ -17,7 +17,6 @@
 //! Where other things than writes raise marks ([`Marks::ByOthersToo`]), a mark belongs to no epoch. It is a *sight* of
 //! the high water at some instant: no lower write may be sent after it, no lower mark, and no higher one be over before.
 
-use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use super::register::{Kind, Marks, Violation};
@@ -46,26 +45,27 @@ fn unpack(op: Op) -> Option<usize> {
     op.map(|op| op.get() as usize - 1)
 }
 
-/// An extreme instant and the operation that has it; the initial value has none.
-#[derive(Clone, Copy, Debug)]
-struct Edge {
-    at: At,
-    op: Op,
-}
-
+/// A write with the reads of its value so far: 48 bytes, for there are nearly as many as operations.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cluster {
-    write: Op,
     call: At,
     /// The least return.
-    first: Edge,
+    first: At,
     /// The greatest call.
-    last: Edge,
+    last: At,
+    write: Op,
+    first_op: Op,
+    last_op: Op,
+    pub token: Token,
+    pub outcome: Outcome,
+    was_read: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Refusal {
     token: Token,
+    /// The high water that it names; of one that names none, 0.
+    mark: Token,
     call: At,
     returned: At,
     op: usize,
@@ -81,22 +81,38 @@ struct Sight {
     ops: [Option<usize>; 2],
 }
 
-#[derive(Clone, Debug, Default)]
-struct Epoch {
-    clusters: Vec<Cluster>,
-    /// Unknown writes that nobody read, with their calls.
-    dormant: Vec<Edge>,
-    /// Refusals that name this epoch's token.
-    refusals: Vec<Refusal>,
+/// What is of one token.
+#[derive(Clone, Copy, Debug)]
+struct Epoch<'a> {
+    token: Token,
+    clusters: &'a [Cluster],
+    /// Unknown writes that nobody read.
+    dormant: &'a [Cluster],
+    /// Refusals that name this token.
+    refusals: &'a [Refusal],
+    /// The least of `f`, refusals included; [`NEVER`] where there is none.
+    first: At,
+    /// The greatest of `s`; of a dormant write only where refusals stand on it alone. [`BEFORE`] where there is none.
+    last: At,
 }
 
+/// What a key shows of its high water beside its values.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Epochs {
-    by_token: BTreeMap<Token, Epoch>,
-    /// Refusals that name no high water.
+pub(crate) struct Showings {
+    /// Refusals that name a high water.
+    named: Vec<Refusal>,
+    /// Refusals that name none.
     nameless: Vec<Refusal>,
     /// Marks that belong to no epoch.
     sights: Vec<Sight>,
+}
+
+/// All that is known of a key, each in the order of tokens, and of one token in the order of the file.
+#[derive(Debug)]
+pub(crate) struct Epochs<'a> {
+    clusters: &'a [Cluster],
+    dormant: &'a [Cluster],
+    showings: &'a Showings,
 }
 
 fn returned(operation: &Operation) -> At {
@@ -104,48 +120,67 @@ fn returned(operation: &Operation) -> At {
 }
 
 impl Cluster {
-    pub fn initial() -> Self {
-        let before = Edge {
-            at: BEFORE,
-            op: None,
-        };
-        Self {
-            write: None,
-            call: BEFORE,
-            first: before,
-            last: before,
-        }
-    }
+    /// The value that nobody wrote, and that every key begins with.
+    pub const INITIAL: Self = Self {
+        call: BEFORE,
+        first: BEFORE,
+        last: BEFORE,
+        write: None,
+        first_op: None,
+        last_op: None,
+        token: Token::ZERO,
+        outcome: Outcome::Ok,
+        was_read: false,
+    };
 
+    #[inline]
     pub fn of(op: usize, write: &Operation) -> Self {
-        let edge = |at| Edge { at, op: pack(op) };
         let call = at(write.invoked);
+        let op = pack(op);
         Self {
-            write: pack(op),
             call,
-            first: edge(returned(write)),
-            last: edge(call),
+            first: returned(write),
+            last: call,
+            write: op,
+            first_op: op,
+            last_op: op,
+            token: write.token.unwrap_or(Token::ZERO),
+            outcome: write.outcome,
+            was_read: false,
         }
     }
 
+    #[inline]
     pub fn take_in(&mut self, op: usize, read: &Operation) {
         let (call, returned) = (at(read.invoked), returned(read));
-        if returned < self.first.at {
-            self.first = Edge {
-                at: returned,
-                op: pack(op),
-            };
+        if returned < self.first {
+            self.first = returned;
+            self.first_op = pack(op);
         }
-        if call > self.last.at {
-            self.last = Edge {
-                at: call,
-                op: pack(op),
-            };
+        if call > self.last {
+            self.last = call;
+            self.last_op = pack(op);
         }
+        self.was_read = true;
+    }
+
+    /// The write, unless it is the initial value.
+    pub fn write(&self) -> Option<usize> {
+        unpack(self.write)
+    }
+
+    /// It surely took effect.
+    pub fn happened(&self) -> bool {
+        self.outcome == Outcome::Ok || self.was_read
+    }
+
+    /// Nobody knows of it, and nobody read it.
+    pub fn is_dormant(&self) -> bool {
+        self.outcome == Outcome::Unknown && !self.was_read
     }
 
     fn ops(&self) -> [Option<usize>; 3] {
-        [self.write, self.first.op, self.last.op].map(unpack)
+        [self.write, self.first_op, self.last_op].map(unpack)
     }
 }
 
@@ -176,22 +211,56 @@ pub(crate) fn entangled<C>(by_first: &[C], ends: impl Fn(&C) -> [At; 2]) -> Opti
     })
 }
 
-impl Epoch {
+impl<'a> Epoch<'a> {
+    fn new(
+        token: Token,
+        clusters: &'a [Cluster],
+        dormant: &'a [Cluster],
+        refusals: &'a [Refusal],
+    ) -> Self {
+        let (mut first, mut last) = (NEVER, BEFORE);
+        for cluster in clusters {
+            first = first.min(cluster.first);
+            last = last.max(cluster.last);
+        }
+        for refusal in refusals {
+            first = first.min(refusal.returned);
+            last = last.max(refusal.call);
+        }
+        let mut epoch = Self {
+            token,
+            clusters,
+            dormant,
+            refusals,
+            first,
+            last,
+        };
+        if let Some(ground) = epoch.ground() {
+            epoch.last = last.max(ground.call);
+        }
+        epoch
+    }
+
+    /// It has neither clusters nor refusals, so it may never have been.
+    fn is_unforced(&self) -> bool {
+        self.clusters.is_empty() && self.refusals.is_empty()
+    }
+
     /// No two clusters with `f(a) < s(b)` and `f(b) < s(a)`.
     fn check_within(&self) -> Result<(), Violation> {
         // Nearly always `f` of each cluster comes after `s` of all that were written before it: then no two conflict.
         let mut last = BEFORE;
         let in_turn = self.clusters.iter().all(|cluster| {
-            let after = last <= cluster.first.at;
-            last = last.max(cluster.last.at);
+            let after = last <= cluster.first;
+            last = last.max(cluster.last);
             after
         });
         if in_turn {
             return Ok(());
         }
         let mut by_first: Vec<&Cluster> = self.clusters.iter().collect();
-        by_first.sort_unstable_by_key(|cluster| cluster.first.at);
-        match entangled(&by_first, |cluster| [cluster.first.at, cluster.last.at]) {
+        by_first.sort_unstable_by_key(|cluster| cluster.first);
+        match entangled(&by_first, |cluster| [cluster.first, cluster.last]) {
             Some((a, b)) => Err(Violation::between(
                 Kind::WithinEpoch,
                 a.ops().into_iter().chain(b.ops()),
@@ -200,70 +269,53 @@ impl Epoch {
         }
     }
 
-    /// The least of `f` in this epoch, refusals included, and who has it.
-    fn first(&self) -> Option<(At, [Option<usize>; 3])> {
-        let clusters = self
-            .clusters
-            .iter()
-            .map(|cluster| (cluster.first.at, cluster.ops()));
-        let refusals = self
-            .refusals
-            .iter()
+    /// Who has the least of `f`.
+    fn who_is_first(&self) -> [Option<usize>; 3] {
+        let clusters = (self.clusters.iter()).map(|cluster| (cluster.first, cluster.ops()));
+        let refusals = (self.refusals.iter())
             .map(|refusal| (refusal.returned, [Some(refusal.op), None, None]));
-        clusters.chain(refusals).min_by_key(|&(at, _)| at)
+        let all = clusters.chain(refusals);
+        let first = all.min_by_key(|&(at, _)| at);
+        first.map_or([None; 3], |(_, ops)| ops)
     }
 
-    /// The greatest of `s`, and whether it is only that of a dormant write on which refusals stand.
-    fn last(&self) -> Option<(At, [Option<usize>; 3], bool)> {
-        let clusters = self
-            .clusters
-            .iter()
-            .map(|cluster| (cluster.last.at, cluster.ops(), false));
-        let refusals = self
-            .refusals
-            .iter()
+    /// Who has the greatest of `s`, and whether it is only a dormant write on which refusals stand.
+    fn who_is_last(&self) -> ([Option<usize>; 3], bool) {
+        let clusters = (self.clusters.iter()).map(|cluster| (cluster.last, cluster.ops(), false));
+        let refusals = (self.refusals.iter())
             .map(|refusal| (refusal.call, [Some(refusal.op), None, None], false));
-        let ground = self
-            .stands_on_dormant()
-            .then(|| self.least_dormant())
-            .flatten();
-        let ground = ground.map(|write| {
-            (
-                write.at,
-                [unpack(write.op), Some(self.refusals[0].op), None],
-                true,
-            )
+        let ground = self.ground().map(|write| {
+            let ops = [write.write(), Some(self.refusals[0].op), None];
+            (write.call, ops, true)
         });
-        clusters
-            .chain(refusals)
-            .chain(ground)
-            .max_by_key(|&(at, _, _)| at)
+        let all = clusters.chain(refusals).chain(ground);
+        let last = all.max_by_key(|&(at, _, _)| at);
+        last.map_or(([None; 3], false), |(_, ops, by_absence)| (ops, by_absence))
     }
 
-    fn stands_on_dormant(&self) -> bool {
-        self.clusters.is_empty() && !self.refusals.is_empty()
-    }
-
-    fn least_dormant(&self) -> Option<Edge> {
-        self.dormant.iter().copied().min_by_key(|write| write.at)
+    /// The dormant write on which refusals stand.
+    fn ground(&self) -> Option<&'a Cluster> {
+        let stands = self.clusters.is_empty() && !self.refusals.is_empty();
+        let least = stands.then(|| self.dormant.iter().min_by_key(|write| write.call));
+        least.flatten()
     }
 
     /// The earliest call of a write that may be this epoch's first; `later` is the least `f` of later epochs.
     fn first_call(&self, later: At) -> At {
         // The two least of `f`, so that a cluster's own can be left out.
         let (mut least, mut second) = (NEVER, NEVER);
-        for cluster in &self.clusters {
-            let first = cluster.first.at;
+        for cluster in self.clusters {
+            let first = cluster.first;
             second = second.min(first.max(least));
             least = least.min(first);
         }
         let unforced = |cluster: &&Cluster| {
-            let others = if least == cluster.first.at {
+            let others = if least == cluster.first {
                 second
             } else {
                 least
             };
-            others >= cluster.last.at
+            others >= cluster.last
         };
         let clusters = self
             .clusters
@@ -280,13 +332,14 @@ impl Epoch {
         let dormant = self
             .dormant
             .iter()
-            .map(|write| write.at)
+            .map(|write| write.call)
             .filter(|&call| call <= bound);
         clusters.chain(dormant).min().unwrap_or(NEVER)
     }
 }
 
-impl Epochs {
+impl Showings {
+    /// Takes a refusal; an error where it is wrong by itself.
     pub fn add_refusal(
         &mut self,
         op: usize,
@@ -298,6 +351,7 @@ impl Epochs {
         };
         let refusal = Refusal {
             token,
+            mark: operation.high_water.unwrap_or(Token::ZERO),
             call: at(operation.invoked),
             returned: returned(operation),
             op,
@@ -322,12 +376,7 @@ impl Epochs {
                 });
             }
             None => self.nameless.push(refusal),
-            Some(mark) if mark > token => self
-                .by_token
-                .entry(mark)
-                .or_default()
-                .refusals
-                .push(refusal),
+            Some(mark) if mark > token => self.named.push(refusal),
             Some(_) => return Err(Violation::plain(Kind::MarkNotAbove, [op])),
         }
         Ok(())
@@ -344,50 +393,83 @@ impl Epochs {
             });
         }
     }
+}
 
-    /// An unknown write that nobody read.
-    pub fn add_dormant(&mut self, op: usize, token: Token, write: &Operation) {
-        let call = Edge {
-            at: at(write.invoked),
-            op: pack(op),
-        };
-        self.by_token.entry(token).or_default().dormant.push(call);
+/// Brings them into the order of tokens, if they are not: a lock service grants tokens in that order.
+fn by_token<T>(these: &mut [T], token: impl Fn(&T) -> Token) {
+    if !these.is_sorted_by_key(&token) {
+        these.sort_by_key(token);
     }
+}
 
-    /// Clusters, each of the epoch of its token. Most stand beside one of the same epoch.
-    pub fn add_clusters(&mut self, clusters: impl Iterator<Item = (Token, Cluster)>) {
-        let mut clusters = clusters.peekable();
-        while let Some((token, cluster)) = clusters.next() {
-            let epoch = self.by_token.entry(token).or_default();
-            epoch.clusters.push(cluster);
-            while let Some((_, cluster)) = clusters.next_if(|&(next, _)| next == token) {
-                epoch.clusters.push(cluster);
-            }
+/// Takes from the front what is of this token.
+fn take_level<'a, T>(rest: &mut &'a [T], this: Token, token: impl Fn(&T) -> Token) -> &'a [T] {
+    let count = rest.iter().take_while(|one| token(one) == this).count();
+    let (level, after) = rest.split_at(count);
+    *rest = after;
+    level
+}
+
+impl<'a> Epochs<'a> {
+    /// Of clusters that have happened, dormant writes, and what was shown beside them; each in the order of the file.
+    pub fn of(
+        clusters: &'a mut [Cluster],
+        dormant: &'a mut [Cluster],
+        showings: &'a mut Showings,
+    ) -> Self {
+        by_token(clusters, |cluster| cluster.token);
+        by_token(dormant, |write| write.token);
+        by_token(&mut showings.named, |refusal| refusal.mark);
+        Self {
+            clusters,
+            dormant,
+            showings,
         }
     }
 
     /// All that must hold among epochs and within them.
     pub fn check(&self) -> Result<(), Violation> {
-        self.by_token.values().try_for_each(Epoch::check_within)?;
-        self.check_across()?;
+        let epochs = self.epochs();
+        epochs.iter().try_for_each(Epoch::check_within)?;
+        check_across(&epochs)?;
         self.check_sights()?;
-        self.check_refusals()
+        self.check_refusals(&epochs)
+    }
+
+    fn epochs(&self) -> Vec<Epoch<'a>> {
+        let (mut clusters, mut dormant) = (self.clusters, self.dormant);
+        let mut refusals: &'a [Refusal] = &self.showings.named;
+        let mut epochs = Vec::new();
+        loop {
+            let next = [
+                clusters.first().map(|cluster| cluster.token),
+                dormant.first().map(|write| write.token),
+                refusals.first().map(|refusal| refusal.mark),
+            ];
+            let Some(token) = next.into_iter().flatten().min() else {
+                return epochs;
+            };
+            epochs.push(Epoch::new(
+                token,
+                take_level(&mut clusters, token, |cluster| cluster.token),
+                take_level(&mut dormant, token, |write| write.token),
+                take_level(&mut refusals, token, |refusal| refusal.mark),
+            ));
+        }
     }
 
     /// No sight or write of a higher token is over before one of a lower token begins.
     fn check_sights(&self) -> Result<(), Violation> {
-        if self.sights.is_empty() {
+        if self.showings.sights.is_empty() {
             return Ok(());
         }
-        let writes = self.by_token.iter().flat_map(|(&token, epoch)| {
-            epoch.clusters.iter().map(move |cluster| Sight {
-                token,
-                call: cluster.call,
-                returned: cluster.first.at,
-                ops: [cluster.write, cluster.first.op].map(unpack),
-            })
+        let writes = self.clusters.iter().map(|cluster| Sight {
+            token: cluster.token,
+            call: cluster.call,
+            returned: cluster.first,
+            ops: [cluster.write, cluster.first_op].map(unpack),
         });
-        let mut sights: Vec<Sight> = self.sights.iter().copied().chain(writes).collect();
+        let mut sights: Vec<Sight> = self.showings.sights.iter().copied().chain(writes).collect();
         sights.sort_by_key(|sight| sight.token);
         let mut latest: Option<Sight> = None;
         for level in sights.chunk_by(|a, b| a.token == b.token) {
@@ -404,34 +486,10 @@ impl Epochs {
         Ok(())
     }
 
-    /// For every member x of an earlier and y of a later epoch not `f(y) < s(x)`.
-    fn check_across(&self) -> Result<(), Violation> {
-        let mut last: Option<(At, [Option<usize>; 3], bool)> = None;
-        for epoch in self.by_token.values() {
-            if let (Some((latest, earlier, by_absence)), Some((first, later))) =
-                (last, epoch.first())
-                && first < latest
-            {
-                let violation =
-                    Violation::between(Kind::AcrossEpochs, earlier.into_iter().chain(later));
-                return Err(Violation {
-                    by_absence,
-                    ..violation
-                });
-            }
-            let candidates = last.into_iter().chain(epoch.last());
-            last = candidates.max_by_key(|&(at, _, _)| at);
-        }
-        Ok(())
-    }
-
     /// Every refusal needs an epoch above its token that can have begun before it returned.
-    fn check_refusals(&self) -> Result<(), Violation> {
-        let named = self
-            .by_token
-            .values()
-            .any(|epoch| !epoch.refusals.is_empty());
-        if !named && self.nameless.is_empty() {
+    fn check_refusals(&self, epochs: &[Epoch<'_>]) -> Result<(), Violation> {
+        let nameless = &self.showings.nameless;
+        if self.showings.named.is_empty() && nameless.is_empty() {
             return Ok(());
         }
         let unexplained = |refusal: &Refusal| Violation {
@@ -440,8 +498,8 @@ impl Epochs {
             by_absence: true,
         };
         let mut later = NEVER;
-        let mut first_calls: Vec<(Token, At)> = Vec::with_capacity(self.by_token.len());
-        for (&token, epoch) in self.by_token.iter().rev() {
+        let mut first_calls: Vec<At> = Vec::with_capacity(epochs.len());
+        for epoch in epochs.iter().rev() {
             let first_call = epoch.first_call(later);
             if let Some(refusal) = epoch
                 .refusals
@@ -450,21 +508,24 @@ impl Epochs {
             {
                 return Err(unexplained(refusal));
             }
-            first_calls.push((token, first_call));
-            later = epoch.first().map_or(later, |(at, _)| at.min(later));
+            first_calls.push(first_call);
+            later = later.min(epoch.first);
+        }
+        if nameless.is_empty() {
+            return Ok(());
         }
         first_calls.reverse();
         let mut lower = BEFORE;
-        let mut starts: Vec<(Token, At)> = Vec::with_capacity(first_calls.len());
-        for ((token, first_call), epoch) in first_calls.into_iter().zip(self.by_token.values()) {
-            starts.push((token, first_call.max(lower)));
-            lower = epoch.last().map_or(lower, |(at, _, _)| at.max(lower));
+        let mut starts: Vec<(Token, At)> = Vec::with_capacity(epochs.len());
+        for (first_call, epoch) in first_calls.into_iter().zip(epochs) {
+            starts.push((epoch.token, first_call.max(lower)));
+            lower = lower.max(epoch.last);
         }
         // From here on: the earliest start among this epoch and all above it.
         for at in (1..starts.len()).rev() {
             starts[at - 1].1 = starts[at - 1].1.min(starts[at].1);
         }
-        let missing = self.nameless.iter().find(|refusal| {
+        let missing = nameless.iter().find(|refusal| {
             let above = starts.partition_point(|&(token, _)| token <= refusal.token);
             starts
                 .get(above)
@@ -472,4 +533,25 @@ impl Epochs {
         });
         missing.map_or(Ok(()), |refusal| Err(unexplained(refusal)))
     }
+}
+
+/// For every member x of an earlier and y of a later epoch not `f(y) < s(x)`.
+fn check_across(epochs: &[Epoch<'_>]) -> Result<(), Violation> {
+    let mut last: Option<&Epoch<'_>> = None;
+    for epoch in epochs.iter().filter(|epoch| !epoch.is_unforced()) {
+        if let Some(earlier) = last.filter(|earlier| epoch.first < earlier.last) {
+            let (ops, by_absence) = earlier.who_is_last();
+            let ops = ops.into_iter().chain(epoch.who_is_first());
+            let violation = Violation::between(Kind::AcrossEpochs, ops);
+            return Err(Violation {
+                by_absence,
+                ..violation
+            });
+        }
+        last = last
+            .into_iter()
+            .chain([epoch])
+            .max_by_key(|epoch| epoch.last);
+    }
+    Ok(())
 }

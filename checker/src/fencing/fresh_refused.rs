@@ -105,7 +105,7 @@ pub(crate) fn refusals(case: &Case<'_>) -> Vec<Refused> {
     let mut granted = vec![Granted::default(); case.history.names.count()];
     let mut any = Granted::default();
     let mut found = Vec::new();
-    for moment in case.walk(Kind::ACQUIRE.or(Kind::RENEW).or(Kind::WRITE).or(Kind::READ)) {
+    for moment in case.walk_ahead(Kind::ACQUIRE.or(Kind::RENEW).or(Kind::WRITE).or(Kind::READ)) {
         if case.kinds[moment.op].is(Kind::READ) && !moment.returns {
             continue;
         }

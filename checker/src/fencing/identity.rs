@@ -67,6 +67,15 @@ impl Lives {
     }
 }
 
+/// Client, process and session of an operation: two that agree in these are of one holder.
+pub(crate) type Who = (Name, u64, Option<Name>);
+
+/// Who does an operation.
+#[inline]
+pub(crate) fn who(operation: &Operation) -> Who {
+    (operation.client, operation.process, operation.session)
+}
+
 impl Holders {
     pub fn new(case: &Case<'_>) -> Self {
         let mut granted = HashMap::new();
@@ -172,7 +181,7 @@ impl Holders {
         let mut before = None;
         for (at, &op) in ops.iter().enumerate() {
             let operation = case.operation(op);
-            let who = (operation.client, operation.process, operation.session);
+            let who = who(operation);
             // Nearly all that is done under one token is done by one process.
             if before.replace(who) == Some(who) || !seen.insert(who) {
                 continue;

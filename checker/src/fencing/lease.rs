@@ -89,13 +89,24 @@ pub(crate) fn given_away(case: &Case<'_>, holders: &Holders) -> Vec<GivenAway> {
     let mut found = Vec::new();
     let mut likely: Vec<(usize, GivenAway, u64)> = Vec::new();
     let at_locks = Kind::ACQUIRE.or(Kind::RENEW).or(Kind::RELEASE);
-    for moment in case.walk(at_locks.or(Kind::WRITE)) {
+    // A write shows something of a lock without lease alone.
+    let writes = locks.iter().any(|lock| lock.without_lease);
+    let told = if writes {
+        at_locks.or(Kind::WRITE)
+    } else {
+        at_locks
+    };
+    for moment in case.walk(told) {
         let op = moment.op;
+        let writes = case.kinds[op].is(Kind::WRITE);
+        if writes && moment.returns {
+            continue;
+        }
         let Some(place) = case.lock_place(op) else {
             continue;
         };
         let lock = &mut locks[place];
-        if case.kinds[op].is(Kind::WRITE) && (moment.returns || lock.passed.is_empty()) {
+        if writes && lock.passed.is_empty() {
             continue;
         }
         let operation = case.operation(op);

@@ -24,10 +24,11 @@ use super::by_name::ByName;
 use super::case::Case;
 use super::certain::certain_violation;
 use super::doubt::first_doubt;
+use super::epochs::Cluster;
 use super::raises::Raised;
-use super::register::{Gathering, Kind, Marks, Outside, Register, Violation, outside};
+use super::register::{Gathering, Kind, Marks, Outside, Register, Room, Violation, outside};
 use super::story::{self, MOST, Scene};
-use super::value_places::{AllPlaces, Span};
+use super::value_places::{AllPlaces, Places};
 use super::writers::Writers;
 use super::{Draft, NOT_LINEARIZABLE, witness};
 use crate::census::Census;
@@ -73,23 +74,60 @@ pub(crate) struct Gathered {
     pub census: Census,
 }
 
-/// The operations of one key.
-#[derive(Debug, Default)]
+/// What is known of one key.
+#[derive(Debug)]
 struct Keyed {
-    ops: Vec<usize>,
-    /// How far apart the written values lie.
-    span: Span,
     /// The first operation that puts the key outside of what is decided.
     outside: Option<Limit>,
-    /// What is known of it as a fenced register, as long as it is nothing but one.
+    /// What it is as a fenced register, as long as it is nothing but one.
     gathering: Option<Gathering>,
     /// It is nothing but a fenced register, and an order of atomic steps explains it.
     sound: bool,
 }
 
+/// What has been written to all keys, in the order of the file.
+#[derive(Default)]
+struct Written {
+    clusters: Vec<Cluster>,
+    /// For each cluster which of the keys it is of.
+    slots: Vec<u32>,
+}
+
+impl Written {
+    /// The places of the clusters of so many keys, those of one key together and ascending; and where each key's end.
+    fn by_slot(&self, slots: usize) -> (Vec<u32>, Vec<usize>) {
+        let mut ends = vec![0; slots];
+        for &slot in &self.slots {
+            ends[slot as usize] += 1;
+        }
+        // Where each key's begin: each of them moves to where they end as its places are filled in.
+        let mut sum = 0;
+        for end in &mut ends {
+            sum += std::mem::replace(end, sum);
+        }
+        let mut places = vec![0; self.slots.len()];
+        for (place, &slot) in (0..).zip(&self.slots) {
+            let end = &mut ends[slot as usize];
+            places[*end] = place;
+            *end += 1;
+        }
+        (places, ends)
+    }
+}
+
+/// Whether an operation is one on a key, or on the nameless object of those without a key.
+#[inline]
+fn is_on_object(operation: &Operation) -> bool {
+    match operation.function {
+        Function::Acquire | Function::Renew | Function::Release => false,
+        Function::Write | Function::Append | Function::Read | Function::Cas => true,
+        Function::Other(_) => operation.key.is_some(),
+    }
+}
+
 /// Operations by key. Those without a key are about one nameless object.
 ///
-/// In the same pass, in the order of the file, each key is gathered as a fenced register, for as long as nothing limits
+/// In one pass, in the order of the file, each key is gathered as a fenced register, for as long as nothing limits
 /// that: what one value or key has to do with another is then close together in memory. It asks for nothing but the
 /// operations, so it may be done beside everything else.
 pub(crate) fn gather(case: &Case<'_>) -> Gathered {
@@ -97,31 +135,25 @@ pub(crate) fn gather(case: &Case<'_>) -> Gathered {
     let mut places = AllPlaces::new(case.history.values.count());
     let mut census = Census::new(case.history.names.count());
     let mut keys: ByName<Keyed> = ByName::default();
-    let mut last_keys: Vec<Option<Option<Name>>> = vec![None; case.history.values.count()];
+    let mut written = Written::default();
     let mut other_keys: HashSet<(Option<Name>, Datum)> = HashSet::new();
     for (op, operation) in case.history.operations.iter().enumerate() {
         census.note(operation, case.is_refusal(operation));
-        let on_object = match operation.function {
-            Function::Acquire | Function::Renew | Function::Release => false,
-            Function::Write | Function::Append | Function::Read | Function::Cas => true,
-            Function::Other(_) => operation.key.is_some(),
-        };
-        if !on_object {
+        if !is_on_object(operation) {
             continue;
         }
         let key = operation.key;
-        let keyed = keys.of(key, || Keyed {
+        let (slot, keyed) = keys.slot(key, || Keyed {
+            outside: None,
             gathering: Some(Gathering::new()),
-            ..Keyed::default()
+            sound: false,
         });
-        keyed.ops.push(op);
         let mut why = match case.path(operation) {
             Some(_) => Some(Outside::OtherPath),
             None => outside(operation),
         };
         if let (Function::Write, Some(value)) = (operation.function, operation.value) {
-            keyed.span.take_in(value);
-            let again = match last_keys[value.position()].replace(key) {
+            let again = match places.writer(value) {
                 None => false,
                 Some(last) if last == key => true,
                 // Several keys have this value: from here on each of them is remembered.
@@ -141,18 +173,52 @@ pub(crate) fn gather(case: &Case<'_>) -> Gathered {
             });
             keyed.gathering = None;
         }
-        if let Some(gathering) = &mut keyed.gathering {
-            register.gather(gathering, op, &mut places.of_key(key));
+        let mut own = places.of_key(key);
+        match (&mut keyed.gathering, operation.value) {
+            (Some(gathering), _) => {
+                register.gather(gathering, &mut written.clusters, op, &mut own);
+                written.slots.resize(written.clusters.len(), slot);
+            }
+            // Another key may write the same value.
+            (None, Some(value)) if operation.function == Function::Write => own.put(value, 0),
+            (None, _) => {}
         }
     }
-    let mut keys = keys.into_sorted();
-    for (key, keyed) in &mut keys {
+    let (own, ends) = written.by_slot(keys.iter_mut().len());
+    let mut room = Room::default();
+    let mut start = 0;
+    for ((key, keyed), end) in keys.iter_mut().zip(ends) {
         if let Some(gathering) = keyed.gathering.take() {
-            let decided = register.decide(gathering, &mut places.of_key(*key));
+            let own = own[start..end].iter().map(|&place| place as usize);
+            let places = &places.of_key(key);
+            let decided = register.decide(gathering, &mut written.clusters, own, &mut room, places);
             keyed.sound = decided.is_ok();
         }
+        start = end;
     }
+    let keys = keys.into_sorted();
     Gathered { keys, census }
+}
+
+/// The operations of some keys.
+fn operations_of(case: &Case<'_>, keys: impl Iterator<Item = Option<Name>>) -> ByName<Vec<usize>> {
+    let mut operations: ByName<Vec<usize>> = ByName::default();
+    let mut none = true;
+    for key in keys {
+        operations.of(key, Vec::new);
+        none = false;
+    }
+    if none {
+        return operations;
+    }
+    for (op, operation) in case.history.operations.iter().enumerate() {
+        if is_on_object(operation)
+            && let Some(ops) = operations.get_mut(operation.key)
+        {
+            ops.push(op);
+        }
+    }
+    operations
 }
 
 /// What decides a key of which only its own writes raise the mark.
@@ -231,19 +297,20 @@ fn judge(
     let mut drafts = Vec::new();
     let mut limits = Vec::new();
     let mut judged = 0;
+    // A no is asked for again below, with its reasons.
+    let holds = |key: Option<Name>, keyed: &Keyed| keyed.sound && signs.limit(key).is_none();
+    let doubtful = gathered
+        .keys
+        .iter()
+        .filter(|(key, keyed)| !holds(*key, keyed));
+    let mut operations = operations_of(case, doubtful.map(|&(key, _)| key));
     for (key, keyed) in gathered.keys {
-        let Keyed {
-            ops,
-            span,
-            outside,
-            sound,
-            ..
-        } = keyed;
         let mut sign = signs.limit(key);
-        // A no is asked for again below, with its reasons.
-        let holds = sound && sign.is_none();
-        if !holds {
-            let keyed = KeyedOps { key, ops, span };
+        let outside = keyed.outside;
+        if !holds(key, &keyed) {
+            let ops = operations.get_mut(key).map(std::mem::take);
+            let ops = ops.unwrap_or_default();
+            let keyed = KeyedOps { key, ops };
             let mut violation = keyed.violation(case, signs, outside, sign);
             // Where grants count, what the register forbids may be what a grant has done.
             if let (Some(_), true) = (&violation, signs.grants_count)
@@ -269,11 +336,10 @@ fn judge(
     (drafts, Exact { judged, not_judged })
 }
 
-/// A key's operations, and how far apart their values lie.
+/// A key's operations.
 struct KeyedOps {
     key: Option<Name>,
     ops: Vec<usize>,
-    span: Span,
 }
 
 impl KeyedOps {
@@ -287,10 +353,10 @@ impl KeyedOps {
     ) -> Option<Violation> {
         let of_register = outside.map_or(u64::MAX, |limit| limit.index);
         let of_model = sign.map_or(u64::MAX, |limit| limit.index).min(of_register);
-        check_before(case, &self.ops, self.span, of_model, Marks::ByWrites)
+        check_before(case, &self.ops, of_model, Marks::ByWrites)
             .or_else(|| {
                 let after_sign = (of_model < of_register).then_some(Marks::ByOthersToo)?;
-                check_before(case, &self.ops, self.span, of_register, after_sign)
+                check_before(case, &self.ops, of_register, after_sign)
                     .or_else(|| signs.unfounded(case, self.key, of_register))
             })
             .or_else(|| {
@@ -301,13 +367,7 @@ impl KeyedOps {
 }
 
 /// What the events before `until` prove about one key, shrunk to a small witness.
-fn check_before(
-    case: &Case<'_>,
-    ops: &[usize],
-    span: Span,
-    until: u64,
-    marks: Marks,
-) -> Option<Violation> {
+fn check_before(case: &Case<'_>, ops: &[usize], until: u64, marks: Marks) -> Option<Violation> {
     let stale_token = case.history.names.find("stale-token");
     let empty_list = case.history.values.find(&Value::Array(Vec::new()));
     let check = |operations: &[Operation], ops: &[usize]| {
@@ -317,7 +377,7 @@ fn check_before(
             empty_list,
             marks,
         };
-        let violation = register.check_within(ops, span).err()?;
+        let violation = register.check(ops).err()?;
         Some(witness::shrink(&register, ops, violation))
     };
     let operations = &case.history.operations;

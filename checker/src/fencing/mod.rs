@@ -99,7 +99,8 @@ use crate::census::Census;
 use crate::finding::{Finding, Severity};
 use crate::history::{History, Name, Operation};
 use crate::verdict::Overlap;
-use proof::{Proofs, proofs};
+use proof::{ProofSweep, Proofs};
+use reads::{ReadSweep, Reads};
 
 /// What is known of a rule before any history is seen.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -364,14 +365,21 @@ pub(crate) fn judge(history: &History) -> (Case<'_>, Judged) {
             history,
             || at_the_resource(&case),
             || {
-                let raised = raises::raises(&case);
-                let beside = beside_the_resource(&case, &raised);
-                (raised, beside, overlap::overlaps(&case))
+                // It goes to whichever core the others leave free.
+                both(
+                    history,
+                    || overlap::overlaps(&case),
+                    || {
+                        let raised = raises::raises(&case);
+                        let beside = beside_the_resource(&case, &raised);
+                        (raised, beside)
+                    },
+                )
             },
         );
         (case, at_resource, beside)
     };
-    let (gathered, (case, at_resource, (raised, beside, overlap))) =
+    let (gathered, (case, at_resource, (overlap, (raised, beside)))) =
         if history.operations.len() < ROOMY {
             both(history, gather, rest)
         } else {
@@ -459,10 +467,22 @@ struct AtResource {
     after: Vec<Draft>,
 }
 
+/// What writes and reads prove: one walk for both.
+fn at_each_moment<'a>(case: &Case<'a>) -> (Proofs, Reads<'a>) {
+    let mut proofs = ProofSweep::new(case);
+    let mut reads = ReadSweep::new(case);
+    for moment in case.walk_ahead(ProofSweep::ASKS_FOR.or(ReadSweep::ASKS_FOR)) {
+        if case.kinds[moment.op].is(ProofSweep::ASKS_FOR) {
+            proofs.step(case, moment);
+        }
+        reads.step(case, moment);
+    }
+    (proofs.found, reads.found)
+}
+
 /// What the resource did wrong on some key.
 fn at_the_resource(case: &Case<'_>) -> AtResource {
-    let proofs = proofs(case);
-    let reads = reads::reads(case);
+    let (proofs, reads) = at_each_moment(case);
     let mut drafts = resource::stale_writes(case, &proofs.late);
     let lost_marks = high_water::lost_marks(case, &proofs);
     // Where the mark was lost first, stale writes follow from that.

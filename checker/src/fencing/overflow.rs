@@ -206,8 +206,8 @@ fn exhausted(case: &Case<'_>) -> Vec<Draft> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::proof::proofs;
     use super::*;
-    use crate::fencing::proofs;
     use crate::scenario::Scenario;
 
     fn overflowed(s: &Scenario) -> usize {

@@ -27,6 +27,8 @@ pub(crate) fn overlaps(case: &Case<'_>) -> Overlap {
     let mut beliefs: Vec<Belief> = Vec::new();
     // What each client believes of each lock now.
     let mut current: HashMap<(usize, Name), (Token, usize)> = HashMap::new();
+    // Of each lock the client that was asked about last, and the same of it: most is done by the one before.
+    let mut latest: Vec<Option<(Name, (Token, usize))>> = vec![None; case.history.names.count()];
     let told = Kind::ACQUIRE.or(Kind::RENEW).or(Kind::RELEASE);
     for moment in case.walk(told.or(Kind::WRITE).or(Kind::OTHER)) {
         let op = moment.op;
@@ -49,7 +51,9 @@ pub(crate) fn overlaps(case: &Case<'_>) -> Overlap {
             if known.is_some_and(|&(held, at)| held == token && !beliefs[at].over) {
                 continue;
             }
-            current.insert((lock, client), (token, beliefs.len()));
+            let belief = (token, beliefs.len());
+            current.insert((lock, client), belief);
+            latest[lock] = Some((client, belief));
             beliefs.push(Belief {
                 lock,
                 client,
@@ -65,9 +69,15 @@ pub(crate) fn overlaps(case: &Case<'_>) -> Overlap {
         if moment.returns && operation.outcome == Outcome::Ok {
             continue;
         }
-        let Some(&(held, at)) = current.get(&(lock, operation.client)) else {
+        let client = operation.client;
+        let known = latest[lock].filter(|&(last, _)| last == client);
+        let Some((held, at)) = known.map_or_else(
+            || current.get(&(lock, client)).copied(),
+            |(_, belief)| Some(belief),
+        ) else {
             continue;
         };
+        latest[lock] = Some((client, (held, at)));
         let belief = &mut beliefs[at];
         if held != token || belief.over {
             continue;

@@ -15,6 +15,7 @@ use hashbrown::HashMap;
 
 use super::case::Case;
 use super::kinds::Kind;
+use super::moments::Moment;
 use super::width;
 use crate::history::{Function, Outcome, Token};
 
@@ -144,62 +145,101 @@ impl Table {
     }
 }
 
-/// One pass over all invocations and returns. O(n log n).
-pub(crate) fn proofs(case: &Case<'_>) -> Proofs {
-    let names = case.history.names.count();
-    let mut marks: Vec<Mark> = Vec::new();
-    marks.resize_with(case.scopes, Mark::default);
-    let mut own = Table::new(case.objects);
-    let mut by_key = Table::new(names + 1);
-    let mut by_lock = Table::new(names);
-    // Proofs only rise, so where a scope's stood at an operation's invocation is enough.
-    let mut known: Vec<Option<Proof>> = vec![None];
-    let mut known_of_scope = vec![0_u32; case.scopes];
-    let mut when_sent = vec![0_u32; case.history.operations.len()];
-    let mut refused: HashMap<(u32, Token), usize> = HashMap::new();
-    let mut found = Proofs::default();
-    for moment in case.walk(Kind::WRITE.or(Kind::READ)) {
+/// What one pass over all invocations and returns finds, and what it has to remember on the way.
+#[derive(Debug)]
+pub(crate) struct ProofSweep {
+    marks: Vec<Mark>,
+    own: Table,
+    by_key: Table,
+    by_lock: Table,
+    /// Proofs only rise, so where a scope's stood at an operation's invocation is enough.
+    known: Vec<Option<Proof>>,
+    known_of_scope: Vec<u32>,
+    when_sent: Vec<u32>,
+    refused: HashMap<(u32, Token), usize>,
+    pub found: Proofs,
+}
+
+impl ProofSweep {
+    /// The operations that it asks for.
+    pub const ASKS_FOR: Kind = Kind::WRITE.or(Kind::READ);
+
+    pub fn new(case: &Case<'_>) -> Self {
+        let names = case.history.names.count();
+        let mut marks: Vec<Mark> = Vec::new();
+        marks.resize_with(case.scopes, Mark::default);
+        Self {
+            marks,
+            own: Table::new(case.objects),
+            by_key: Table::new(names + 1),
+            by_lock: Table::new(names),
+            known: vec![None],
+            known_of_scope: vec![0; case.scopes],
+            when_sent: vec![0; case.history.operations.len()],
+            refused: HashMap::new(),
+            found: Proofs::default(),
+        }
+    }
+
+    /// Takes the next moment. O(log n).
+    #[inline]
+    pub fn step(&mut self, case: &Case<'_>, moment: Moment) {
         let op = moment.op;
         let writes = case.kinds[op].is(Kind::WRITE);
-        if !writes && !moment.returns {
-            when_sent[op] = known_of_scope[case.spots[op].scope as usize];
-            continue;
+        if moment.returns {
+            self.answer(case, op);
+        } else if writes {
+            self.write(case, op);
+        } else {
+            self.when_sent[op] = self.known_of_scope[case.spots[op].scope as usize];
         }
+    }
+
+    #[inline]
+    fn answer(&mut self, case: &Case<'_>, op: usize) {
+        let Self { marks, found, .. } = self;
         let operation = case.operation(op);
         let spot = case.spots[op];
         let (scope, object) = (spot.scope as usize, spot.object as usize);
         let key = operation.key.map_or(0, |key| key.position() + 1);
         let lock = case.lock_place(op);
-        if moment.returns {
-            let before = known[when_sent[op] as usize];
-            if let (Some(reported), Some(proof)) = (reported(case, op), before)
-                && reported < proof.high_water
-            {
-                found.fallen.push(Fallen { report: op, proof });
-            }
-            if let Some(write) = distorted(case, op, &marks[scope]) {
-                found.distorted.push((op, write));
-            }
-            if case.is_refusal(operation)
-                && let Some(token) = operation.token
-            {
-                refused.entry((spot.object, token)).or_insert(op);
-            }
-            let Some(proof) = proof_of(case, op, &marks[scope]) else {
-                continue;
-            };
-            if raise(&mut marks[scope].proven, proof) {
-                known_of_scope[scope] = u32::try_from(known.len()).unwrap_or(u32::MAX);
-                known.push(Some(proof));
-            }
-            own.raise(object, proof);
-            by_key.raise(key, proof);
-            if let Some(lock) = lock {
-                by_lock.raise(lock, proof);
-            }
-            continue;
+        let before = self.known[self.when_sent[op] as usize];
+        if let (Some(reported), Some(proof)) = (reported(case, op), before)
+            && reported < proof.high_water
+        {
+            found.fallen.push(Fallen { report: op, proof });
         }
-        when_sent[op] = known_of_scope[scope];
+        if let Some(write) = distorted(case, op, &marks[scope]) {
+            found.distorted.push((op, write));
+        }
+        if case.is_refusal(operation)
+            && let Some(token) = operation.token
+        {
+            self.refused.entry((spot.object, token)).or_insert(op);
+        }
+        let Some(proof) = proof_of(case, op, &marks[scope]) else {
+            return;
+        };
+        if raise(&mut marks[scope].proven, proof) {
+            self.known_of_scope[scope] = u32::try_from(self.known.len()).unwrap_or(u32::MAX);
+            self.known.push(Some(proof));
+        }
+        self.own.raise(object, proof);
+        self.by_key.raise(key, proof);
+        if let Some(lock) = lock {
+            self.by_lock.raise(lock, proof);
+        }
+    }
+
+    #[inline]
+    fn write(&mut self, case: &Case<'_>, op: usize) {
+        let Self { marks, found, .. } = self;
+        let operation = case.operation(op);
+        let spot = case.spots[op];
+        let (scope, object) = (spot.scope as usize, spot.object as usize);
+        let key = operation.key.map_or(0, |key| key.position() + 1);
+        let lock = case.lock_place(op);
+        self.when_sent[op] = self.known_of_scope[scope];
         let Some(token) = operation.token else {
             let proven = marks[scope].proven;
             if let Some(proof) = proven.filter(|proof| proof.high_water > Token::ZERO)
@@ -207,9 +247,9 @@ pub(crate) fn proofs(case: &Case<'_>) -> Proofs {
             {
                 found.unfenced.push((op, proof));
             }
-            continue;
+            return;
         };
-        let own_proof = own.above(object, token);
+        let own_proof = self.own.above(object, token);
         let shared = marks[scope].proven.filter(|proof| proof.high_water > token);
         if let Some(proof) = own_proof.or(shared) {
             let own = own_proof.is_some();
@@ -217,10 +257,11 @@ pub(crate) fn proofs(case: &Case<'_>) -> Proofs {
             found.late.push(LateWrite { write, proof, own });
         }
         if own_proof.is_none() && case.is_accepted(op) {
-            let elsewhere = by_key
+            let elsewhere = self
+                .by_key
                 .above(key, token)
                 .map(|proof| (proof, Elsewhere::Path))
-                .or_else(|| Some((by_lock.above(lock?, token)?, Elsewhere::Key)));
+                .or_else(|| Some((self.by_lock.above(lock?, token)?, Elsewhere::Key)));
             if let Some((proof, elsewhere)) = elsewhere {
                 let write = op;
                 found.behind.push(Behind {
@@ -230,8 +271,8 @@ pub(crate) fn proofs(case: &Case<'_>) -> Proofs {
                 });
             }
         }
-        if !refused.is_empty()
-            && let Some(&refusal) = refused.get(&(spot.object, token))
+        if !self.refused.is_empty()
+            && let Some(&refusal) = self.refused.get(&(spot.object, token))
             && case.is_accepted(op)
         {
             found.regained.push((refusal, op));
@@ -242,7 +283,6 @@ pub(crate) fn proofs(case: &Case<'_>) -> Proofs {
             mark.presented.entry(token).or_insert(op);
         }
     }
-    found
 }
 
 /// A write was answered `ok`, or its value was read.
@@ -294,6 +334,16 @@ fn raise(proven: &mut Option<Proof>, proof: Proof) -> bool {
         *proven = Some(proof);
     }
     stronger
+}
+
+/// One pass for this alone. O(n log n).
+#[cfg(test)]
+pub(crate) fn proofs(case: &Case<'_>) -> Proofs {
+    let mut sweep = ProofSweep::new(case);
+    for moment in case.walk(ProofSweep::ASKS_FOR) {
+        sweep.step(case, moment);
+    }
+    sweep.found
 }
 
 /// All late writes, in the order of their invocations. O(n log n).

@@ -95,7 +95,7 @@ pub(crate) fn raises(case: &Case<'_>) -> Raises {
     let mut sweep = Sweep::default();
     sweep.presented.resize_with(case.scopes, Presented::default);
     let asks = Kind::ACQUIRE.or(Kind::RENEW);
-    for moment in case.walk(asks.or(Kind::WRITE).or(Kind::READ)) {
+    for moment in case.walk_ahead(asks.or(Kind::WRITE).or(Kind::READ)) {
         let kind = case.kinds[moment.op];
         let says_nothing = if moment.returns {
             kind.is(Kind::WRITE) && !kind.is(Kind::REFUSAL)

@@ -6,6 +6,7 @@
 use super::case::Case;
 use super::kinds::Kind;
 use super::lost_write::{self, Missing};
+use super::moments::Moment;
 use super::non_atomic::{self, Slipped};
 use super::shown::Shown;
 use crate::history::Token;
@@ -49,36 +50,58 @@ impl Object {
     }
 }
 
-/// O(n).
-pub(crate) fn reads<'a>(case: &Case<'a>) -> Reads<'a> {
-    let mut found = Reads {
-        shown: Shown::nothing(case),
-        slipped: Vec::new(),
-        missing: Vec::new(),
-    };
-    let nothing = Object {
-        highest: NONE,
-        token: None,
-        last: NONE,
-        unknown: false,
-    };
-    let mut objects = vec![nothing; case.objects];
-    let mut when_sent = vec![[NONE; 2]; case.history.operations.len()];
-    for moment in case.walk(Kind::READ.or(Kind::WRITE).or(Kind::UNSPELT)) {
+/// What one pass over all invocations and returns finds, and what it has to remember on the way.
+#[derive(Debug)]
+pub(crate) struct ReadSweep<'a> {
+    objects: Vec<Object>,
+    /// For each read the highest and the last write when it was sent.
+    when_sent: Vec<[u32; 2]>,
+    pub found: Reads<'a>,
+}
+
+impl<'a> ReadSweep<'a> {
+    /// The operations that it asks for.
+    pub const ASKS_FOR: Kind = Kind::READ.or(Kind::WRITE).or(Kind::UNSPELT);
+
+    pub fn new(case: &Case<'a>) -> Self {
+        let nothing = Object {
+            highest: NONE,
+            token: None,
+            last: NONE,
+            unknown: false,
+        };
+        Self {
+            objects: vec![nothing; case.objects],
+            when_sent: vec![[NONE; 2]; case.history.operations.len()],
+            found: Reads {
+                shown: Shown::nothing(case),
+                slipped: Vec::new(),
+                missing: Vec::new(),
+            },
+        }
+    }
+
+    /// Takes the next moment. O(1).
+    #[inline]
+    pub fn step(&mut self, case: &Case<'a>, moment: Moment) {
         let op = moment.op;
         let kind = case.kinds[op];
         let object = case.spots[op].object as usize;
-        if !moment.returns {
-            if kind.is(Kind::READ) {
-                when_sent[op] = [objects[object].highest, objects[object].last];
-            } else if kind.is(Kind::UNSPELT) {
-                objects[object].unknown = true;
+        if moment.returns {
+            if kind.is(Kind::OK) {
+                self.answer(case, op, object);
             }
-            continue;
+        } else if kind.is(Kind::READ) {
+            self.when_sent[op] = [self.objects[object].highest, self.objects[object].last];
+        } else if kind.is(Kind::UNSPELT) {
+            self.objects[object].unknown = true;
         }
-        if !kind.is(Kind::OK) {
-            continue;
-        }
+    }
+
+    #[inline]
+    fn answer(&mut self, case: &Case<'a>, op: usize, object: usize) {
+        let Self { objects, found, .. } = self;
+        let kind = case.kinds[op];
         if kind.is(Kind::PLAIN.or(Kind::APPEND)) {
             let first = found.shown.show(op, op);
             if first && kind.is(Kind::PLAIN) {
@@ -86,7 +109,7 @@ pub(crate) fn reads<'a>(case: &Case<'a>) -> Reads<'a> {
             }
         }
         if !kind.is(Kind::READ) {
-            continue;
+            return;
         }
         let seen = case.write_seen_by(op);
         if let Some(write) = seen
@@ -95,9 +118,9 @@ pub(crate) fn reads<'a>(case: &Case<'a>) -> Reads<'a> {
             objects[case.spots[write].object as usize].note(write, case.operation(write).token);
         }
         if objects[object].unknown {
-            continue;
+            return;
         }
-        let [higher, lost] = when_sent[op];
+        let [higher, lost] = self.when_sent[op];
         // Nearly every read finds the highest, which was done last.
         if let Some(lower) = seen.filter(|&lower| higher != NONE && lower != higher as usize) {
             let higher = higher as usize;
@@ -116,5 +139,4 @@ pub(crate) fn reads<'a>(case: &Case<'a>) -> Reads<'a> {
             found.missing.extend(missing);
         }
     }
-    found
 }

@@ -7,9 +7,9 @@
 //! Here operations are sorted into clusters, dormant writes and refusals; a read that fits no write ends it at once.
 //! What must hold among them is in `epochs.rs`.
 
-use super::epochs::{Cluster, Epochs};
+use super::epochs::{Cluster, Epochs, Showings};
 use super::value_places::{Places, Span, ValuePlaces};
-use crate::history::{Datum, Function, Name, Operation, Outcome, Token};
+use crate::history::{Datum, Function, Name, Operation, Outcome};
 
 /// One key's operations, as positions in the history, and what marks a refusal.
 #[derive(Clone, Copy, Debug)]
@@ -103,22 +103,11 @@ pub(crate) fn outside(operation: &Operation) -> Option<Outside> {
     }
 }
 
-/// A write with the reads of its value so far.
-#[derive(Clone, Copy, Debug)]
-struct Grown {
-    cluster: Cluster,
-    token: Token,
-    outcome: Outcome,
-    was_read: bool,
-    op: u32,
-}
-
-/// What a key's operations become, one after the other.
+/// What a key's operations become, one after the other, beside the clusters of its writes.
 #[derive(Clone, Debug)]
 pub(crate) struct Gathering {
-    epochs: Epochs,
-    /// Every write so far; the initial value stands first.
-    grown: Vec<Grown>,
+    initial: Cluster,
+    showings: Showings,
     /// Reads that were sent before the write of their value was.
     early: Vec<usize>,
     /// A refusal that is wrong by itself: it is told before any read is.
@@ -130,21 +119,21 @@ pub(crate) struct Gathering {
 impl Gathering {
     /// Nothing yet but the initial value.
     pub fn new() -> Self {
-        let initial = Grown {
-            cluster: Cluster::initial(),
-            token: Token::ZERO,
-            outcome: Outcome::Ok,
-            was_read: false,
-            op: 0,
-        };
         Self {
-            epochs: Epochs::default(),
-            grown: vec![initial],
+            initial: Cluster::INITIAL,
+            showings: Showings::default(),
             early: Vec::new(),
             refusal: None,
             read: None,
         }
     }
+}
+
+/// Room for the clusters of one key while it is decided.
+#[derive(Debug, Default)]
+pub(crate) struct Room {
+    clusters: Vec<Cluster>,
+    dormant: Vec<Cluster>,
 }
 
 impl Register<'_> {
@@ -157,107 +146,119 @@ impl Register<'_> {
                 span.take_in(value);
             }
         }
-        self.check_within(ops, span)
-    }
-
-    /// The same, where it is known how far apart the written values lie.
-    pub fn check_within(&self, ops: &[usize], span: Span) -> Result<(), Violation> {
         let mut places = ValuePlaces::within(span);
         let mut gathering = Gathering::new();
+        let mut written = Vec::new();
         for &op in ops {
-            self.gather(&mut gathering, op, &mut places);
+            self.gather(&mut gathering, &mut written, op, &mut places);
         }
-        self.decide(gathering, &mut places)
+        let all = 0..written.len();
+        let room = &mut Room::default();
+        self.decide(gathering, &mut written, all, room, &places)
     }
 
-    /// Takes the next operation of a key.
+    /// Takes the next operation of a key. Its cluster, if it is a write, goes to the end of `written`, where those of
+    /// other keys may stand as well; `places` are places in it.
     #[inline]
-    pub fn gather(&self, gathering: &mut Gathering, op: usize, places: &mut impl Places) {
+    pub fn gather(
+        &self,
+        gathering: &mut Gathering,
+        written: &mut Vec<Cluster>,
+        op: usize,
+        places: &mut impl Places,
+    ) {
         let operation = &self.operations[op];
         if operation.function == Function::Write {
             if let Some(value) = operation.value {
-                places.put(value, gathering.grown.len());
+                places.put(value, written.len());
             }
-            gathering.grown.push(Grown {
-                cluster: Cluster::of(op, operation),
-                token: operation.token.unwrap_or(Token::ZERO),
-                outcome: operation.outcome,
-                was_read: false,
-                op: u32::try_from(op).expect("fewer than 2^31 operations are judged"),
-            });
+            written.push(Cluster::of(op, operation));
             if self.is_refusal(operation) && gathering.refusal.is_none() {
-                let added = gathering.epochs.add_refusal(op, operation, self.marks);
+                let added = gathering.showings.add_refusal(op, operation, self.marks);
                 gathering.refusal = added.err();
             }
             return;
         }
         if self.marks == Marks::ByOthersToo {
-            gathering.epochs.add_report(op, operation);
+            gathering.showings.add_report(op, operation);
         }
         let (Function::Read, Outcome::Ok, Some(value)) =
             (operation.function, operation.outcome, operation.value)
         else {
             return;
         };
-        let place = match value {
-            Datum::NULL => Some(0),
-            value => places.get(value),
+        let seen = if value.is_null() {
+            Some(&mut gathering.initial)
+        } else {
+            places.get(value).map(|place| &mut written[place])
         };
-        if place.is_none() {
+        if seen.is_none() {
             gathering.early.push(op);
         } else if gathering.read.is_none() {
-            let taken = self.take_in(&mut gathering.grown, op, operation, place);
+            let taken = self.take_in(seen, op, operation);
             gathering.read = taken.err().map(|violation| (op, violation));
         }
     }
 
-    /// Whether all that was gathered is linearizable.
+    /// Whether all that was gathered is linearizable. `own` are the places of the key's clusters in `written`, ascending.
     pub fn decide(
         &self,
-        mut gathering: Gathering,
-        places: &mut impl Places,
+        gathering: Gathering,
+        written: &mut [Cluster],
+        own: impl Iterator<Item = usize>,
+        room: &mut Room,
+        places: &impl Places,
     ) -> Result<(), Violation> {
-        if let Some(violation) = gathering.refusal {
+        let Gathering {
+            mut initial,
+            mut showings,
+            early,
+            refusal,
+            read: unfit,
+        } = gathering;
+        if let Some(violation) = refusal {
             return Err(violation);
         }
-        let until = gathering.read.as_ref().map_or(usize::MAX, |&(op, _)| op);
-        for op in gathering.early.into_iter().take_while(|&op| op < until) {
+        let until = unfit.as_ref().map_or(usize::MAX, |&(op, _)| op);
+        for op in early.into_iter().take_while(|&op| op < until) {
             let read = &self.operations[op];
-            let written = read.value.and_then(|value| places.get(value));
-            let place = written.or_else(|| (read.value == self.empty_list).then_some(0));
-            self.take_in(&mut gathering.grown, op, read, place)?;
+            let place = read.value.and_then(|value| places.get(value));
+            let seen = match place {
+                Some(place) => Some(&mut written[place]),
+                None => (read.value == self.empty_list).then_some(&mut initial),
+            };
+            self.take_in(seen, op, read)?;
         }
-        if let Some((_, violation)) = gathering.read {
+        if let Some((_, violation)) = unfit {
             return Err(violation);
         }
-        let mut epochs = gathering.epochs;
-        epochs.add_clusters(gathering.grown.iter().filter_map(|grown| {
-            let happened = grown.outcome == Outcome::Ok || grown.was_read;
-            happened.then_some((grown.token, grown.cluster))
-        }));
-        for write in &gathering.grown[1..] {
-            if write.outcome == Outcome::Unknown && !write.was_read {
-                let op = write.op as usize;
-                epochs.add_dormant(op, write.token, &self.operations[op]);
+        let Room { clusters, dormant } = room;
+        clusters.clear();
+        dormant.clear();
+        clusters.push(initial);
+        for place in own {
+            let cluster = written[place];
+            if cluster.happened() {
+                clusters.push(cluster);
+            } else if cluster.is_dormant() {
+                dormant.push(cluster);
             }
         }
-        epochs.check()
+        Epochs::of(clusters, dormant, &mut showings).check()
     }
 
     /// Adds a read to the cluster of its write.
     #[inline]
     fn take_in(
         &self,
-        grown: &mut [Grown],
+        seen: Option<&mut Cluster>,
         op: usize,
         read: &Operation,
-        place: Option<usize>,
     ) -> Result<(), Violation> {
-        let Some(place) = place else {
+        let Some(seen) = seen else {
             return Err(Violation::plain(Kind::NeverWritten, [op]));
         };
-        let seen = &mut grown[place];
-        let write = (place > 0).then_some(seen.op as usize);
+        let write = seen.write();
         if let Some(write) = write {
             if seen.outcome == Outcome::Failed {
                 return Err(Violation::plain(Kind::FailedWriteRead, [write, op]));
@@ -275,8 +276,7 @@ impl Register<'_> {
             let ops = write.into_iter().chain([op]);
             return Err(Violation::plain(Kind::OtherMark, ops));
         }
-        seen.was_read = true;
-        seen.cluster.take_in(op, read);
+        seen.take_in(op, read);
         Ok(())
     }
 

@@ -24,6 +24,7 @@ pub(crate) trait Places {
 /// Places of the values of all keys, in one list: each value belongs to the key that wrote it last.
 #[derive(Clone, Debug)]
 pub(crate) struct AllPlaces {
+    /// Places from 1.
     places: Vec<(Option<Name>, u32)>,
 }
 
@@ -33,6 +34,13 @@ impl AllPlaces {
         Self {
             places: vec![(None, 0); values],
         }
+    }
+
+    /// The key that wrote this value last, if any did.
+    #[inline]
+    pub fn writer(&self, value: Datum) -> Option<Option<Name>> {
+        let (key, place) = self.places[value.position()];
+        (place > 0).then_some(key)
     }
 
     /// As one key sees it.

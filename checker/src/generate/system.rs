@@ -144,7 +144,7 @@ impl Generator {
         for (line, made) in self.enumerate() {
             let told = words.told(&made, pairing.history_mut());
             pairing
-                .event(line + 1, made.index, made.time, &told)
+                .event(line + 1, made.index, made.time, told)
                 .expect("what is made contradicts nothing");
         }
         pairing.finish()

@@ -25,6 +25,10 @@ enum Entry {
     Malformed(HistoryError),
 }
 
+/// Room for the entries of a chunk: who joins one hands its room on to who reads another, and memory stays warm.
+#[derive(Debug, Default)]
+pub(super) struct Room(Vec<Entry>);
+
 /// Lines that have been read and not been joined.
 #[derive(Debug)]
 pub(super) struct Chunk<B> {
@@ -60,8 +64,14 @@ impl ChunkReader {
     }
 
     /// Reads whole lines, at most 4 GiB of them; where `last`, nothing comes after them.
-    pub fn read<B: Deref<Target = [u8]>>(&mut self, bytes: B, last: bool) -> Chunk<B> {
-        let mut entries = Vec::with_capacity(self.expected);
+    pub fn read<B: Deref<Target = [u8]>>(
+        &mut self,
+        bytes: B,
+        last: bool,
+        Room(mut entries): Room,
+    ) -> Chunk<B> {
+        entries.clear();
+        entries.reserve(self.expected);
         let lines = self.read_lines(&bytes, last, &mut entries);
         self.expected = entries.len() + entries.len() / 8;
         let word = |number: usize| {
@@ -86,14 +96,18 @@ impl ChunkReader {
         let mut number = 0;
         while at < bytes.len() {
             number += 1;
-            let common = is_text
-                .then(|| shape::sketch(bytes, at, MAX_LINE, &mut self.words, &self.values))
-                .flatten();
             let place = u32::try_from(number).unwrap_or(u32::MAX);
-            if let Some((sketch, next)) = common {
-                entries.push(Entry::Event(place, sketch));
-                at = next;
-                continue;
+            if is_text {
+                // It is written where it will lie: a copy of what was just written in pieces would have to wait for it.
+                entries.push(Entry::Event(place, Sketch::NOTHING));
+                if let Some(Entry::Event(_, sketch)) = entries.last_mut() {
+                    let (words, values) = (&mut self.words, &self.values);
+                    if let Some(next) = shape::sketch(bytes, at, MAX_LINE, words, values, sketch) {
+                        at = next;
+                        continue;
+                    }
+                }
+                entries.pop();
             }
             let end = memchr::memchr(b'\n', &bytes[at..]).map(|end| at + end);
             let line = &bytes[at..end.unwrap_or(bytes.len())];
@@ -130,14 +144,17 @@ impl Joiner {
         self.pairing.history_mut().values.hasher().clone()
     }
 
-    /// Takes the next chunk.
-    pub fn take<B: Deref<Target = [u8]>>(&mut self, chunk: Chunk<B>) -> Result<(), HistoryError> {
+    /// Takes the next chunk; gives back its bytes and its room.
+    pub fn take<B: Deref<Target = [u8]>>(
+        &mut self,
+        mut chunk: Chunk<B>,
+    ) -> Result<(B, Room), HistoryError> {
         if self.words.len() <= chunk.reader {
             self.words.resize_with(chunk.reader + 1, Vec::new);
         }
         let words = &mut self.words[chunk.reader];
         words.extend(chunk.new_words.into_iter().map(|word| (word, None)));
-        for entry in chunk.entries {
+        for entry in chunk.entries.drain(..) {
             match entry {
                 Entry::Event(place, sketch) => {
                     let number = self.lines + place as usize;
@@ -145,7 +162,7 @@ impl Joiner {
                     let history = self.pairing.history_mut();
                     let told = understand(history, words, &sketch, &chunk.bytes);
                     self.pairing
-                        .event(number, sketch.index, sketch.time, &told)?;
+                        .event(number, sketch.index, sketch.time, told)?;
                 }
                 Entry::Line(place, line) => {
                     let number = self.lines + place as usize;
@@ -163,7 +180,7 @@ impl Joiner {
             }
         }
         self.lines += chunk.lines;
-        Ok(())
+        Ok((chunk.bytes, Room(chunk.entries)))
     }
 
     /// An error whose line is counted from what has been taken, as one of the file.

@@ -4,7 +4,7 @@
 
 use super::shape::{Asked, Spelt, field};
 use super::texts::TextHasher;
-use super::words::Words;
+use super::words::{Word, Words};
 use super::{Function, Token, Type};
 
 /// A place in the bytes, which are UTF-8.
@@ -49,7 +49,7 @@ impl<'a> Cursor<'a> {
 
     /// Goes past `text` if it stands here.
     #[inline]
-    fn past<const N: usize>(&mut self, text: &[u8; N]) -> bool {
+    pub fn past<const N: usize>(&mut self, text: &[u8; N]) -> bool {
         let found = self.rest().first_chunk() == Some(text);
         self.at += if found { N } else { 0 };
         found
@@ -141,6 +141,12 @@ impl<'a> Cursor<'a> {
         if self.past(b"\"read\"") {
             return Some(Asked::Known(Function::Read));
         }
+        if self.past(b"\"acquire\"") {
+            return Some(Asked::Known(Function::Acquire));
+        }
+        if self.past(b"\"release\"") {
+            return Some(Asked::Known(Function::Release));
+        }
         let start = self.at + 1;
         let name = std::str::from_utf8(self.string()?).ok()?;
         Some(match Function::known(name) {
@@ -165,13 +171,31 @@ impl<'a> Cursor<'a> {
     }
 
     #[inline]
-    pub fn word(&mut self, words: &mut Words) -> Option<Option<super::words::Word>> {
+    pub fn word(&mut self, words: &mut Words) -> Option<Option<Word>> {
         if self.peek() != Some(b'"') {
             return self.null().then_some(None);
+        }
+        if let Some((text, length)) = self.short_text() {
+            self.at += length + 2;
+            let start = self.at - 1 - length;
+            return Some(Some(words.of_short(text, self.bytes, start, length)));
         }
         let start = self.at + 1;
         let length = self.string()?.len();
         Some(Some(words.of(self.bytes, start, start + length)))
+    }
+
+    /// A text of one to seven bytes without escapes, as a number, behind the quotation mark that stands here.
+    #[inline]
+    fn short_text(&self) -> Option<(u64, usize)> {
+        let chunk = self.bytes.get(self.at + 1..)?.first_chunk()?;
+        let word = u64::from_le_bytes(*chunk);
+        let stop = stops(word);
+        let length = stop.trailing_zeros() as usize / 8;
+        if stop == 0 || length == 0 || (word >> (8 * length)) as u8 != b'"' {
+            return None;
+        }
+        Some((word & (u64::MAX >> (64 - 8 * length)), length))
     }
 
     /// A whole number of at most 18 digits; the general parser reads longer ones.
@@ -180,27 +204,37 @@ impl<'a> Cursor<'a> {
         let start = self.at;
         let mut number = 0_u64;
         loop {
-            let (value, digits) = match self.rest().first_chunk() {
-                Some(&chunk) => leading_number(chunk),
-                // So near to the end there is room for less than eight.
-                None => match self.peek() {
-                    Some(digit @ b'0'..=b'9') => (u64::from(digit - b'0'), 1),
-                    _ => (0, 0),
-                },
-            };
-            if digits == 0 {
+            let Some(&chunk) = self.rest().first_chunk() else {
+                number = self.last_digits(start, number)?;
                 break;
-            }
+            };
+            let (value, digits) = leading_number(chunk);
             self.at += digits;
             if self.at - start > 18 {
                 return None;
             }
             number = number * TENS[digits] + value;
+            if digits < 8 {
+                break;
+            }
         }
         let digits = self.at - start;
         let leading_zero = digits > 1 && self.bytes[start] == b'0';
         let ends = !matches!(self.peek(), Some(b'.' | b'e' | b'E'));
         (digits > 0 && !leading_zero && ends).then_some(number)
+    }
+
+    /// The rest of a number, so near to the end that there is room for less than eight digits.
+    #[cold]
+    fn last_digits(&mut self, start: usize, mut number: u64) -> Option<u64> {
+        while let Some(digit @ b'0'..=b'9') = self.peek() {
+            self.at += 1;
+            if self.at - start > 18 {
+                return None;
+            }
+            number = number * 10 + u64::from(digit - b'0');
+        }
+        Some(number)
     }
 
     #[inline]
@@ -288,18 +322,24 @@ fn leading_number(chunk: [u8; 8]) -> (u64, usize) {
     (sum, digits)
 }
 
-/// Where the text that begins at `at` ends with a quotation mark; `None` if an escape or a control character comes first.
+/// The high bit of the first byte that is a quotation mark, an escape or a control character; bytes after it may have
+/// theirs wrongly.
 #[inline]
-fn plain_end(bytes: &[u8], mut at: usize) -> Option<usize> {
-    /// The high bit of the first byte that is below `limit`; bytes after it may have theirs wrongly.
+fn stops(word: u64) -> u64 {
+    /// The same of the first byte that is below `limit`.
     fn below(word: u64, limit: u64) -> u64 {
         word.wrapping_sub(ONES * limit) & !word & HIGHS
     }
+    let quote = below(word ^ (ONES * u64::from(b'"')), 1);
+    let escape = below(word ^ (ONES * u64::from(b'\\')), 1);
+    quote | escape | below(word, 0x20)
+}
+
+/// Where the text that begins at `at` ends with a quotation mark; `None` if an escape or a control character comes first.
+#[inline]
+fn plain_end(bytes: &[u8], mut at: usize) -> Option<usize> {
     while let Some(chunk) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
-        let word = u64::from_le_bytes(*chunk);
-        let quote = below(word ^ (ONES * u64::from(b'"')), 1);
-        let escape = below(word ^ (ONES * u64::from(b'\\')), 1);
-        let stop = quote | escape | below(word, 0x20);
+        let stop = stops(u64::from_le_bytes(*chunk));
         if stop != 0 {
             at += stop.trailing_zeros() as usize / 8;
             return (bytes[at] == b'"').then_some(at);

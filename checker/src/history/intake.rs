@@ -4,7 +4,7 @@
 //! line or map, so a line that does not end is refused once it is too long. The order of what is given out, and what is
 //! an error, do not depend on where blocks end.
 
-use super::chunk::{ChunkReader, Joiner};
+use super::chunk::{ChunkReader, Joiner, Room};
 use super::format::LOGGED;
 use super::forms::{Forms, Place};
 use super::jepsen::Jepsen;
@@ -278,7 +278,7 @@ impl Intake {
                 carried.extend_from_slice(&block[..=end]);
                 let whole = without_mark(begun, carried);
                 *lines += memchr::memchr_iter(b'\n', whole).count();
-                joiner.take(reader.read(whole, false))?;
+                joiner.take(reader.read(whole, false, Room::default()))?;
                 carried.clear();
                 carried.extend_from_slice(&block[end + 1..]);
                 Ok(())
@@ -309,7 +309,8 @@ impl Intake {
                 mut joiner,
                 ..
             } => {
-                joiner.take(reader.read(without_mark(&mut begun, &carried), true))?;
+                let last = without_mark(&mut begun, &carried);
+                joiner.take(reader.read(last, true, Room::default()))?;
                 Ok(joiner.finish())
             }
         }

@@ -163,7 +163,7 @@ impl Pairing {
             }
             Line::Event(event) => {
                 let told = self.understand(&event);
-                self.event(number, event.index, event.time, &told)?;
+                self.event(number, event.index, event.time, told)?;
             }
             Line::Fault(fault) => {
                 let line = Simultaneous {
@@ -187,7 +187,7 @@ impl Pairing {
         number: usize,
         index: u64,
         time: u64,
-        told: &Told,
+        told: Told,
     ) -> Result<(), HistoryError> {
         let completes = told.kind != Type::Invoke;
         let line = Simultaneous {
@@ -277,7 +277,7 @@ impl Pairing {
     }
 
     #[inline]
-    fn invoke(&mut self, number: usize, told: &Told, at: Instant) -> Result<(), HistoryError> {
+    fn invoke(&mut self, number: usize, told: Told, at: Instant) -> Result<(), HistoryError> {
         let History {
             operations, names, ..
         } = &mut self.history;
@@ -345,7 +345,7 @@ impl Pairing {
     }
 
     #[inline]
-    fn complete(&mut self, number: usize, told: &Told, at: Instant) -> Result<(), HistoryError> {
+    fn complete(&mut self, number: usize, told: Told, at: Instant) -> Result<(), HistoryError> {
         let History {
             operations, names, ..
         } = &mut self.history;

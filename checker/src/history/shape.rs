@@ -45,7 +45,30 @@ pub(super) struct Sketch {
     pub value: Option<Spelt>,
 }
 
-/// Reads the line that begins at `start` of `bytes`, and says where the next begins; `None`: it is out of the ordinary.
+impl Sketch {
+    /// Nothing is known yet.
+    pub const NOTHING: Self = Self {
+        kind: Type::Invoke,
+        asked: Asked::Known(Function::Read),
+        index: NO_INDEX,
+        time: 0,
+        process: 0,
+        client: None,
+        lock: None,
+        key: None,
+        path: None,
+        error: None,
+        identity: None,
+        session: None,
+        token: None,
+        high_water: None,
+        ttl: None,
+        value: None,
+    };
+}
+
+/// Reads the line that begins at `start` of `bytes` into `sketch`, of which nothing is known yet, and says where the next
+/// begins; `None`: it is out of the ordinary.
 ///
 /// `bytes` are UTF-8, and fewer than 4 GiB. The line, with its end, is at most `longest` bytes long.
 #[inline]
@@ -55,9 +78,10 @@ pub(super) fn sketch(
     longest: usize,
     words: &mut Words,
     values: &TextHasher,
-) -> Option<(Sketch, usize)> {
+    sketch: &mut Sketch,
+) -> Option<usize> {
     let mut cursor = Cursor::new(bytes, start);
-    let sketch = object(&mut cursor, words, values)?;
+    object(&mut cursor, words, values, sketch)?;
     // Spaces and a carriage return may stand after it.
     loop {
         match cursor.peek() {
@@ -70,7 +94,7 @@ pub(super) fn sketch(
             None => break,
         }
     }
-    (cursor.at - start <= longest).then_some((sketch, cursor.at))
+    (cursor.at - start <= longest).then_some(cursor.at)
 }
 
 /// Fields by place, to see one that is given twice.
@@ -95,28 +119,21 @@ pub(super) mod field {
 }
 
 #[inline]
-fn object(cursor: &mut Cursor<'_>, words: &mut Words, values: &TextHasher) -> Option<Sketch> {
-    let mut sketch = Sketch {
-        kind: Type::Invoke,
-        asked: Asked::Known(Function::Read),
-        index: NO_INDEX,
-        time: 0,
-        process: 0,
-        client: None,
-        lock: None,
-        key: None,
-        path: None,
-        error: None,
-        identity: None,
-        session: None,
-        token: None,
-        high_water: None,
-        ttl: None,
-        value: None,
-    };
-    let mut seen = 0;
-    cursor.skip(b'{')?;
+fn object(
+    cursor: &mut Cursor<'_>,
+    words: &mut Words,
+    values: &TextHasher,
+    sketch: &mut Sketch,
+) -> Option<()> {
+    let mut seen = in_order(cursor, sketch, words, values)?;
     loop {
+        cursor.space();
+        match cursor.next()? {
+            b'{' if seen == 0 => {}
+            b',' if seen != 0 => {}
+            b'}' if seen != 0 => break,
+            _ => return None,
+        }
         let field = cursor.field()?;
         match field {
             field::INDEX => sketch.index = cursor.natural()?,
@@ -141,12 +158,65 @@ fn object(cursor: &mut Cursor<'_>, words: &mut Words, values: &TextHasher) -> Op
             return None;
         }
         seen |= field;
-        cursor.space();
-        match cursor.next()? {
-            b',' => {}
-            b'}' => break,
-            _ => return None,
-        }
     }
-    (seen & field::NEEDED == field::NEEDED).then_some(sketch)
+    (seen & field::NEEDED == field::NEEDED).then_some(())
+}
+
+/// The fields that stand where this project's own writer puts them, each compared as a whole with what comes before it.
+/// Says which they are; whatever else there is stands behind them.
+#[inline]
+fn in_order(
+    cursor: &mut Cursor<'_>,
+    sketch: &mut Sketch,
+    words: &mut Words,
+    values: &TextHasher,
+) -> Option<u32> {
+    if !cursor.past(b"{\"index\":") {
+        return Some(0);
+    }
+    // Whoever puts a space after a colon puts one after a comma too, and has no other field here.
+    cursor.space();
+    sketch.index = cursor.natural()?;
+    let mut seen = field::INDEX;
+    if cursor.past(b",\"time\":") {
+        sketch.time = cursor.natural()?;
+        seen |= field::TIME;
+    }
+    if cursor.past(b",\"process\":") {
+        sketch.process = cursor.natural()?;
+        seen |= field::PROCESS;
+    }
+    if cursor.past(b",\"client\":") {
+        sketch.client = cursor.word(words)?;
+        seen |= field::CLIENT;
+    }
+    if cursor.past(b",\"type\":") {
+        sketch.kind = cursor.kind()?;
+        seen |= field::TYPE;
+    }
+    if cursor.past(b",\"f\":") {
+        sketch.asked = cursor.asked(words)?;
+        seen |= field::F;
+    }
+    if cursor.past(b",\"lock\":") {
+        sketch.lock = cursor.word(words)?;
+        seen |= field::LOCK;
+    }
+    if cursor.past(b",\"key\":") {
+        sketch.key = cursor.word(words)?;
+        seen |= field::KEY;
+    }
+    if cursor.past(b",\"token\":") {
+        sketch.token = cursor.token()?;
+        seen |= field::TOKEN;
+    }
+    if cursor.past(b",\"value\":") {
+        sketch.value = Some(cursor.value(values)?);
+        seen |= field::VALUE;
+    }
+    if cursor.past(b",\"high_water\":") {
+        sketch.high_water = cursor.token()?;
+        seen |= field::HIGH_WATER;
+    }
+    Some(seen)
 }

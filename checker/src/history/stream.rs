@@ -5,16 +5,15 @@
 //! on their way.
 //!
 //! One thread at a time takes the next block from the source and cuts it after its last whole line; many read such
-//! chunks; the calling thread joins them in the order of the file.
+//! chunks; and one at a time joins them in the order of the file.
 
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::ops::Deref;
-use std::sync::mpsc::sync_channel;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use super::chunk::{Chunk, ChunkReader, Joiner};
+use super::chunk::{Chunk, ChunkReader, Joiner, Room};
 use super::jsonl::{MAX_LINE, too_long};
 use super::{History, HistoryError, ReadError};
 
@@ -30,8 +29,11 @@ trait Source: Send {
     type Bytes: Deref<Target = [u8]> + Send;
 
     /// The next whole lines and whether they are the last; `None` after those. Of an error the line is counted from the
-    /// lines that were handed out before.
-    fn next(&mut self) -> Result<Option<(Self::Bytes, bool)>, ReadError>;
+    /// lines that were handed out before. `spare` were handed out before, and are not needed any more.
+    fn next(
+        &mut self,
+        spare: Option<Self::Bytes>,
+    ) -> Result<Option<(Self::Bytes, bool)>, ReadError>;
 }
 
 /// Lines of a file that is in memory.
@@ -42,7 +44,7 @@ struct Held<'a> {
 impl<'a> Source for Held<'a> {
     type Bytes = &'a [u8];
 
-    fn next(&mut self) -> Result<Option<(&'a [u8], bool)>, ReadError> {
+    fn next(&mut self, _: Option<&'a [u8]>) -> Result<Option<(&'a [u8], bool)>, ReadError> {
         let Some(rest) = self.rest else {
             return Ok(None);
         };
@@ -70,11 +72,13 @@ struct Streamed<R> {
 impl<R: Read + Send> Source for Streamed<R> {
     type Bytes = Vec<u8>;
 
-    fn next(&mut self) -> Result<Option<(Vec<u8>, bool)>, ReadError> {
+    fn next(&mut self, spare: Option<Vec<u8>>) -> Result<Option<(Vec<u8>, bool)>, ReadError> {
         if self.ended {
             return Ok(None);
         }
-        let mut block = Vec::with_capacity(self.carried.len() + BLOCK);
+        let mut block = spare.unwrap_or_default();
+        block.clear();
+        block.reserve(self.carried.len() + BLOCK);
         block.append(&mut self.carried);
         loop {
             let before = block.len();
@@ -127,56 +131,163 @@ pub(super) fn streamed(reader: impl Read + Send, threads: usize) -> Result<Histo
     read(source, threads)
 }
 
-fn read<S: Source>(mut source: S, threads: usize) -> Result<History, ReadError> {
+fn read<S: Source>(source: S, threads: usize) -> Result<History, ReadError> {
     let mut joiner = Joiner::default();
     if threads < 2 {
-        let mut reader = ChunkReader::new(0, joiner.values());
-        while let Some((bytes, last)) = source.next().map_err(|error| placed(&joiner, error))? {
-            joiner.take(reader.read(bytes, last))?;
-        }
-        return Ok(joiner.finish());
+        return read_alone(source, joiner);
     }
-    /// What a thread sends for its turn: the lines that it took, or why it could not take any.
-    type Turn<B> = (usize, Result<Chunk<B>, ReadError>);
+    let values = joiner.values();
     let source = Mutex::new((source, 0));
-    let (send, receive) = sync_channel::<Turn<S::Bytes>>(threads * 2);
+    let joint = Joint {
+        state: Mutex::new(Joining {
+            joiner: Some(joiner),
+            waiting: BTreeMap::new(),
+            next: 0,
+            spare: Vec::new(),
+            failed: None,
+            abandoned: false,
+        }),
+        moved: Condvar::new(),
+        most: threads * 2,
+    };
     thread::scope(|scope| {
         for number in 0..threads {
-            let mut reader = ChunkReader::new(number, joiner.values());
-            let (source, send) = (&source, send.clone());
-            scope.spawn(move || {
-                loop {
-                    let (turn, taken) = {
-                        let mut source = source.lock().unwrap_or_else(PoisonError::into_inner);
-                        let taken = source.0.next();
-                        source.1 += 1;
-                        (source.1 - 1, taken)
-                    };
-                    let result = match taken {
-                        Ok(None) => break,
-                        Ok(Some((bytes, last))) => Ok(reader.read(bytes, last)),
-                        Err(error) => Err(error),
-                    };
-                    let failed = result.is_err();
-                    if send.send((turn, result)).is_err() || failed {
+            let reader = ChunkReader::new(number, values.clone());
+            let (source, joint) = (&source, &joint);
+            scope.spawn(move || read_in_turn(source, joint, reader));
+        }
+    });
+    let state = joint.state.into_inner();
+    let state = state.unwrap_or_else(PoisonError::into_inner);
+    match state.failed {
+        Some(error) => Err(error),
+        None => Ok(state.joiner.unwrap_or_default().finish()),
+    }
+}
+
+/// As one thread does it.
+fn read_alone<S: Source>(mut source: S, mut joiner: Joiner) -> Result<History, ReadError> {
+    let mut reader = ChunkReader::new(0, joiner.values());
+    let (mut spare, mut room) = (None, Room::default());
+    while let Some((bytes, last)) = source.next(spare).map_err(|error| placed(&joiner, error))? {
+        let taken = joiner.take(reader.read(bytes, last, room))?;
+        (spare, room) = (Some(taken.0), taken.1);
+    }
+    Ok(joiner.finish())
+}
+
+/// As one of several threads does it, until there is nothing more to read, or something was wrong.
+fn read_in_turn<S: Source>(
+    source: &Mutex<(S, usize)>,
+    joint: &Joint<S::Bytes>,
+    mut reader: ChunkReader,
+) {
+    let _watch = Watch(joint);
+    loop {
+        let (spare, room) = lock(&joint.state).spare.pop().unzip();
+        let (turn, taken) = {
+            let mut source = lock(source);
+            let taken = source.0.next(spare);
+            source.1 += 1;
+            (source.1 - 1, taken)
+        };
+        let read = match taken {
+            Ok(None) => return,
+            Ok(Some((bytes, last))) => Ok(reader.read(bytes, last, room.unwrap_or_default())),
+            Err(error) => Err(error),
+        };
+        let failed = read.is_err();
+        if !joint.hand_in(turn, read) || failed {
+            return;
+        }
+    }
+}
+
+/// Where chunks are joined, by whichever thread hands one in while nobody joins: what it has just read is still in its
+/// core's cache, no thread waits for another, and there are as many threads as cores.
+struct Joint<B> {
+    state: Mutex<Joining<B>>,
+    /// A chunk was joined, or there will be no more.
+    moved: Condvar,
+    /// How many chunks may wait for one that is still being read.
+    most: usize,
+}
+
+struct Joining<B> {
+    /// `None` while a thread joins with it, and after an error.
+    joiner: Option<Joiner>,
+    /// By turn, what has been read of the file: lines, or why there are none.
+    waiting: BTreeMap<usize, Result<Chunk<B>, ReadError>>,
+    /// Whose turn it is to be joined.
+    next: usize,
+    /// What has been joined, for whoever reads next.
+    spare: Vec<(B, Room)>,
+    /// The first error of the file.
+    failed: Option<ReadError>,
+    /// A thread has panicked.
+    abandoned: bool,
+}
+
+impl<B> Joining<B> {
+    fn is_over(&self) -> bool {
+        self.failed.is_some() || self.abandoned
+    }
+}
+
+impl<B: Deref<Target = [u8]>> Joint<B> {
+    /// Takes what was read in this turn, and joins whatever has its turn, unless somebody does. Says whether there is
+    /// more to do.
+    fn hand_in(&self, turn: usize, read: Result<Chunk<B>, ReadError>) -> bool {
+        let mut state = lock(&self.state);
+        state.waiting.insert(turn, read);
+        if let Some(mut joiner) = state.joiner.take() {
+            loop {
+                let next = state.next;
+                let Some(read) = state.waiting.remove(&next) else {
+                    // Under the same lock: whoever hands in the next finds that nobody joins.
+                    state.joiner = Some(joiner);
+                    break;
+                };
+                drop(state);
+                let joined = read
+                    .map_err(|error| placed(&joiner, error))
+                    .and_then(|chunk| joiner.take(chunk).map_err(ReadError::History));
+                state = lock(&self.state);
+                self.moved.notify_all();
+                match joined {
+                    Ok(spare) => {
+                        state.next += 1;
+                        state.spare.push(spare);
+                    }
+                    Err(error) => {
+                        state.failed = Some(error);
                         break;
                     }
                 }
-            });
-        }
-        drop(send);
-        let mut waiting = BTreeMap::new();
-        let mut next = 0;
-        // The receiver goes away at the first error, and with it whoever still reads.
-        for (turn, result) in receive {
-            waiting.insert(turn, result);
-            while let Some(result) = waiting.remove(&next) {
-                joiner.take(result.map_err(|error| placed(&joiner, error))?)?;
-                next += 1;
             }
         }
-        Ok(joiner.finish())
-    })
+        while !state.is_over() && state.waiting.len() >= self.most {
+            let waited = self.moved.wait(state);
+            state = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+        !state.is_over()
+    }
+}
+
+/// Ends the waiting of the others where its thread panics.
+struct Watch<'a, B>(&'a Joint<B>);
+
+impl<B> Drop for Watch<'_, B> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            lock(&self.0.state).abandoned = true;
+            self.0.moved.notify_all();
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// An error of a source, after what has been joined.

@@ -13,7 +13,13 @@ pub(super) struct Texts {
     ends: Vec<usize>,
     index: HashTable<u32>,
     hasher: TextHasher,
+    /// Numbers of texts that were met lately, from 1, each with a part of its hash at the place of the hash: found
+    /// without a way through the whole of memory. Made with the first text.
+    lately: Vec<(u32, u32)>,
 }
+
+/// How many texts are remembered as met lately, as a power of two.
+const LATELY: u32 = 13;
 
 /// How texts are hashed. Seeded anew in each process, so that nobody can make a file whose names all collide; shared
 /// between tables by cloning, so that a hash may be made before it is known where the text will be kept.
@@ -60,6 +66,24 @@ impl Texts {
     /// When there are more than 2^32 - 2 different texts: a file that large is refused long before.
     #[inline]
     pub fn intern_hashed(&mut self, sought: &[u8], hash: u64) -> u32 {
+        if self.lately.is_empty() {
+            self.lately = vec![(0, 0); 1 << LATELY];
+        }
+        // The upper bits: the table of all texts goes by the lower ones.
+        let place = (hash >> (64 - LATELY)) as usize;
+        let (part, known) = self.lately[place];
+        if let Some(known) = known.checked_sub(1)
+            && part == hash as u32
+            && text(&self.bytes, &self.ends, known) == sought
+        {
+            return known;
+        }
+        let number = self.intern_rare(sought, hash);
+        self.lately[place] = (hash as u32, number + 1);
+        number
+    }
+
+    fn intern_rare(&mut self, sought: &[u8], hash: u64) -> u32 {
         let (bytes, ends) = (&mut self.bytes, &mut self.ends);
         if let Some(&known) = self
             .index
@@ -79,6 +103,7 @@ impl Texts {
 
     /// Gives back what was set aside for texts to come.
     pub fn shrink(&mut self) {
+        self.lately = Vec::new();
         self.bytes.shrink_to_fit();
         self.ends.shrink_to_fit();
     }

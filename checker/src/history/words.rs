@@ -44,20 +44,26 @@ impl Words {
         let Some(chunk) = near.filter(|_| (1..=8).contains(&length)) else {
             return self.look_up(&bytes[start..end]);
         };
-        let bytes_of_it = u64::from_le_bytes(*chunk) & (u64::MAX >> (64 - 8 * length));
+        let text = u64::from_le_bytes(*chunk) & (u64::MAX >> (64 - 8 * length));
+        self.of_short(text, bytes, start, length)
+    }
+
+    /// The same of a word of one to eight bytes: `text` is what it is, in the order of little endians.
+    #[inline]
+    pub fn of_short(&mut self, text: u64, bytes: &[u8], start: usize, length: usize) -> Word {
         // Any odd number spreads the bits; this one is 2^64 over the golden ratio.
-        let spread = bytes_of_it.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - LATELY);
+        let spread = text.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - LATELY);
         let place = spread as usize;
         let known = self.lately[place];
-        if known.bytes == bytes_of_it
+        if known.bytes == text
             && known.length as usize == length
             && let Some(word) = Word::new(known.number)
         {
             return word;
         }
-        let word = self.look_up(&bytes[start..end]);
+        let word = self.look_up(&bytes[start..start + length]);
         self.lately[place] = Short {
-            bytes: bytes_of_it,
+            bytes: text,
             length: length as u32,
             number: word.get(),
         };
