@@ -11,7 +11,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use fencepost_checker::fencing::FINDINGS;
-use fencepost_checker::history::History;
+use fencepost_checker::finding::Finding;
+use fencepost_checker::history::{History, jsonl};
+use fencepost_checker::online::{Limits, Online, RULES};
 use fencepost_checker::verdict::{Judgement, Verdict};
 use fencepost_checker::{Model, judge};
 
@@ -364,6 +366,55 @@ fn a_resource_that_forgets_mark_and_value_at_once_has_one_root() {
     let findings = judged("invalid", "mark-and-value-forgotten").findings;
     let causes: Vec<Option<usize>> = findings.iter().map(|finding| finding.cause).collect();
     assert_eq!(causes, [None, Some(0)]);
+}
+
+/// What a stream says of a history, and what of that the whole file says too: by name, lock, key and count.
+fn in_a_stream(folder: &str, name: &str) -> [Vec<String>; 2] {
+    let bytes = fs::read(path(folder, name)).expect("the corpus is readable");
+    let mut online = Online::new(Model::Fencing, Limits::default());
+    let mut reader = jsonl::Reader::new(&bytes);
+    while let Some((number, line)) = reader.next_line().expect("well-formed") {
+        online.push(number, line).expect("well-formed");
+    }
+    let streamed = online.finish().expect("well-formed");
+    [streamed, judged(folder, name)].map(|judgement| {
+        let findings = judgement.findings.iter();
+        let shared = findings.filter(|f| RULES.contains(&f.finding.as_str()));
+        let mut told: Vec<String> = shared
+            .map(|f| {
+                let Finding { finding, count, .. } = f;
+                format!(
+                    "{finding} {:?} {:?} {:?} {count}",
+                    f.severity, f.lock, f.key
+                )
+            })
+            .collect();
+        told.sort();
+        told
+    })
+}
+
+#[test]
+fn a_stream_fires_on_each_history_as_the_whole_does_and_on_no_legal_one() {
+    let mut fired: BTreeSet<String> = BTreeSet::new();
+    for name in VALID {
+        let [streamed, _] = in_a_stream("valid", name);
+        assert_eq!(streamed, [""; 0], "{name}");
+    }
+    for (folder, table) in [("invalid", INVALID), ("warned", WARNED)] {
+        for (name, expected) in table {
+            // A key without an order is told so where only the whole has the better name, and lists are not looked into.
+            let judges = |(finding, _): &(&str, _)| RULES.contains(finding);
+            if name.starts_with("log-") || !expected.iter().all(|found| judges(found)) {
+                continue;
+            }
+            let [streamed, whole] = in_a_stream(folder, name);
+            assert_eq!(streamed, whole, "{name}");
+            fired.extend(expected.iter().map(|&(finding, _)| finding.to_owned()));
+        }
+    }
+    let rules: BTreeSet<String> = RULES.iter().map(|&rule| rule.to_owned()).collect();
+    assert_eq!(fired, rules, "each rule of the stream has a case here");
 }
 
 #[test]

@@ -19,7 +19,7 @@ use fencepost_checker::history::{History, Line};
 use fencepost_checker::online::{Limits, Online, RULES};
 use fencepost_checker::verdict::{Judgement, Overlap, Verdict};
 use fencepost_checker::{Model, judge};
-use simulated::{LIES, Make, recording};
+use simulated::{LIES, Make, recording, sabotaged};
 
 /// How many recordings, where nothing else is asked for.
 fn recordings(usual: u64) -> u64 {
@@ -28,7 +28,20 @@ fn recordings(usual: u64) -> u64 {
 
 /// Any system, telling the truth or not.
 fn any(seed: u64) -> Make {
+    if seed % 4 == 3 {
+        let built = |&(ref make, _): &(Make, _)| !make.logs && make.steps <= 400;
+        let systems: Vec<_> = sabotaged().into_iter().filter(built).collect();
+        let (make, _) = &systems[(seed / 4) as usize % systems.len()];
+        return Make {
+            restarts: seed % 3 == 1,
+            leases: make.leases || seed % 5 < 2,
+            steps: make.steps.min(120),
+            ..make.clone()
+        };
+    }
     Make {
+        leases: seed % 7 == 5,
+        paths: seed % 13 == 6,
         lie: (!seed.is_multiple_of(8)).then(|| LIES[(seed % 7) as usize]),
         raising: seed % 3 == 1,
         by_lock: seed % 5 == 2,

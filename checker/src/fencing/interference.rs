@@ -213,7 +213,7 @@ fn describe_slot(case: &Case<'_>, lock: Name, shut: &Shut, releases: &[usize]) -
     }
     let hold = case
         .grants_of(other, freed.token?)
-        .rfind(|grant| grant.client == freed.client)?;
+        .rfind(|grant| grant.client == freed.client && grant.precedes(freed))?;
     if !hold.precedes(case.operation(first)) {
         return None;
     }

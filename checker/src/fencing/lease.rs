@@ -374,7 +374,7 @@ pub(crate) fn are_one_owner(
 ///
 /// What a recording of another system calls its nodes is not known, so every node may be the lock service's but those
 /// that are surely none: workers and their links (`w2`, `w2-lock`) and the resource.
-fn on_lock_service(window: &FaultWindow) -> bool {
+pub(crate) fn on_lock_service(window: &FaultWindow) -> bool {
     let begin = &window.begin;
     let elsewhere = |node: &str| {
         let of_a_worker = node.strip_prefix('w').is_some_and(|rest| {

@@ -85,11 +85,13 @@ use std::thread;
 
 pub(crate) use case::Case;
 pub(crate) use epochs::entangled;
+pub(crate) use lease::on_lock_service;
 pub(crate) use linearizable::{Exact, Why};
 pub(crate) use proof::LateWrite;
 #[cfg(test)]
 pub(crate) use proof::late_writes;
 pub(crate) use register::Outside;
+pub(crate) use story::touches_worker;
 pub(crate) use timestamp::Clock;
 pub(crate) use writers::Writers;
 

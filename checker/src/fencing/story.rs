@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use super::Case;
 use crate::history::{
-    FaultOutcome, FaultWindow, Function, History, Instant, Name, Operation, Outcome, digits,
+    FaultOutcome, FaultWindow, Function, Header, History, Instant, Name, Operation, Outcome, digits,
 };
 
 /// How many faults or operations of one kind a story names before it only counts.
@@ -60,22 +60,8 @@ pub(crate) fn worker_faults<'a>(
     to: Instant,
 ) -> Vec<Scene<'a>> {
     let name = history.names.text(client);
-    let clients = history.header.as_ref().map(|header| &header.clients);
-    // A restarted worker's clients are `c3~2`, `c3~3`: the header knows the first of them.
-    let first_name = name.split('~').next().unwrap_or(name);
-    let worker = clients.and_then(|clients| clients.get(name).or_else(|| clients.get(first_name)));
-    let touches = |window: &FaultWindow| {
-        let on_worker = worker.is_some_and(|worker| {
-            let on = |node: &String| {
-                node == worker
-                    || node
-                        .strip_prefix(worker.as_str())
-                        .is_some_and(|r| r.starts_with('-'))
-            };
-            window.begin.on.iter().any(on)
-        });
-        on_worker || window.begin.client.as_deref() == Some(name)
-    };
+    let header = history.header.as_ref();
+    let touches = |window: &FaultWindow| touches_worker(header, name, window);
     let mut windows: Vec<_> = in_force(history, from, to)
         .filter(|window| touches(window))
         .collect();
@@ -85,6 +71,24 @@ pub(crate) fn worker_faults<'a>(
         .into_iter()
         .map(|window| Scene::Worker(window, client))
         .collect()
+}
+
+/// Whether a fault is on the worker of the client of this name, on a link of it, or aimed at it.
+pub(crate) fn touches_worker(header: Option<&Header>, name: &str, window: &FaultWindow) -> bool {
+    let clients = header.map(|header| &header.clients);
+    // A restarted worker's clients are `c3~2`, `c3~3`: the header knows the first of them.
+    let first_name = name.split('~').next().unwrap_or(name);
+    let worker = clients.and_then(|clients| clients.get(name).or_else(|| clients.get(first_name)));
+    let on_worker = worker.is_some_and(|worker| {
+        let on = |node: &String| {
+            node == worker
+                || node
+                    .strip_prefix(worker.as_str())
+                    .is_some_and(|r| r.starts_with('-'))
+        };
+        window.begin.on.iter().any(on)
+    });
+    on_worker || window.begin.client.as_deref() == Some(name)
 }
 
 /// Kills and worse that were done to the lock service between two moments: the last few.

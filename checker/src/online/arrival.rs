@@ -7,19 +7,17 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use super::faults::Faults;
 use super::hash::{Map, Set};
 use super::words::{Kept, Op};
 use crate::history::{
     Event, FaultEvent, FaultOutcome, FaultPhase, FaultWindow, Function, Header, HistoryError,
-    Instant, Line, MAX_OPEN, MarkScope, NO_INDEX, Name, Names, Operation, Outcome, Simultaneous,
-    Type, UNNAMED, in_order, plain,
+    Instant, Line, LockHeader, MAX_OPEN, MarkScope, NO_INDEX, Name, Names, Operation, Outcome,
+    Simultaneous, Type, UNNAMED, in_order, plain,
 };
 
 /// How many different errors are kept by name; the rest are one.
 const MOST_ERRORS: usize = 1000;
-
-/// How many faults that have ended are kept for stories.
-const FAULTS_KEPT: usize = 64;
 
 /// How many processes that ended with an `info` are kept to tell holders apart.
 const RETIRED_KEPT: usize = 1 << 14;
@@ -97,16 +95,6 @@ pub(super) struct Arrival {
     pub faults: Faults,
     pub counts: Counts,
     pub warnings: Vec<String>,
-}
-
-/// What was done to the system.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Faults {
-    pub open: BTreeMap<u64, FaultWindow>,
-    /// The last that ended.
-    pub ended: VecDeque<FaultWindow>,
-    /// By label and outcome, of all that ended or were begun anew.
-    pub counts: BTreeMap<(String, u8), u64>,
 }
 
 /// The denominators.
@@ -666,6 +654,11 @@ impl Arrival {
             .collect()
     }
 
+    /// What the header says of a lock.
+    pub fn lock_header(&self, lock: Name) -> Option<&LockHeader> {
+        self.header.as_ref()?.locks.get(self.names.text(lock))
+    }
+
     pub fn mark_scope(&self) -> MarkScope {
         let header = self.header.as_ref();
         header.map(|header| header.mark_scope).unwrap_or_default()
@@ -711,41 +704,6 @@ impl Arrival {
         if self.warnings.len() < MOST_ERRORS {
             self.warnings.push(warning);
         }
-    }
-}
-
-impl Faults {
-    fn close(&mut self, window: FaultWindow) {
-        let label = window.begin.plan.as_ref().unwrap_or(&window.begin.fault);
-        *self
-            .counts
-            .entry((label.clone(), rank(window.outcome)))
-            .or_default() += 1;
-        self.ended.push_back(window);
-        if self.ended.len() > FAULTS_KEPT {
-            self.ended.pop_front();
-        }
-    }
-
-    /// How often each label had each outcome, windows that are open included.
-    pub fn by_label(&self) -> BTreeMap<(String, u8), u64> {
-        let mut counts = self.counts.clone();
-        for window in self.open.values() {
-            let label = window.begin.plan.as_ref().unwrap_or(&window.begin.fault);
-            *counts
-                .entry((label.clone(), rank(window.outcome)))
-                .or_default() += 1;
-        }
-        counts
-    }
-}
-
-/// An outcome as a number that can be sorted.
-pub(super) fn rank(outcome: FaultOutcome) -> u8 {
-    match outcome {
-        FaultOutcome::Installed => 0,
-        FaultOutcome::Skipped => 1,
-        FaultOutcome::Unknown => 2,
     }
 }
 

@@ -3,13 +3,16 @@
 use std::collections::BTreeMap;
 
 use super::arrival::{Arrival, is_grant};
+use super::fresh::Fresh;
 use super::hash::{Map, Set};
 use super::holders::Holders;
+use super::interference::Interference;
 use super::issuer::Issuer;
 use super::key::{Key, Limit};
+use super::lease::Leases;
 use super::marks::Marks;
 use super::phantom::Renewals;
-use super::raises::Sweep;
+use super::raises::{Explanation, Sweep};
 use super::refused::Refused;
 use super::retries::Retries;
 use super::words::{Kept, is_fenced_write};
@@ -34,6 +37,9 @@ pub(super) struct Fold {
     /// Of each lock whether its tokens are a clock.
     pub clocks: BTreeMap<Name, Clock<Kept>>,
     pub sweep: Sweep,
+    pub fresh: Fresh,
+    pub interference: Interference,
+    pub leases: Leases,
     pub keys: Map<Option<Name>, Key>,
     /// With a mark kept by the lock: who writes where.
     by_lock: Map<Option<Name>, Writers>,
@@ -57,6 +63,9 @@ impl Fold {
             renewals: Renewals::new(limits.tokens),
             clocks: BTreeMap::new(),
             sweep: Sweep::default(),
+            fresh: Fresh::default(),
+            interference: Interference::default(),
+            leases: Leases::default(),
             keys: Map::default(),
             by_lock: Map::default(),
             all: Writers::default(),
@@ -90,6 +99,9 @@ impl Fold {
             self.refused.call(arrival, op);
             self.renewals.call(arrival, op);
             self.sweep.call(arrival, op, ahead);
+            self.fresh.call(arrival, op);
+            self.interference.call(arrival, op);
+            self.leases.call(arrival, op);
             if arrival.mark_scope() == MarkScope::Lock && is_fenced_write(op) {
                 self.note_writer(arrival, op);
             }
@@ -123,7 +135,10 @@ impl Fold {
                     .or_default()
                     .note(Kept::clone(op), op);
             }
+            self.interference.answer(&self.renewals, op);
+            self.leases.answer(arrival, op);
             explanation = self.sweep.answer(arrival, &self.holders, op);
+            self.answer_fresh(arrival, op, explanation);
         }
         if !on_object(op) {
             return;
@@ -140,6 +155,9 @@ impl Fold {
             }
             if let (Some(write), Some(suspicion)) = (&seen.write, &seen.suspicion) {
                 self.marks.accepted(arrival, write, suspicion, Some(op));
+            }
+            if let Some(write) = &seen.applied {
+                self.fresh.take_back(arrival, write);
             }
         } else {
             self.marks.answer(arrival, op, None);
@@ -164,6 +182,19 @@ impl Fold {
             self.marks.answered(arrival, op, &suspicion);
         }
         self.answer(arrival, op);
+    }
+
+    /// Whether a refusal had a reason; `explanation`: where the mark comes from that it tells.
+    fn answer_fresh(&mut self, arrival: &Arrival, op: &Kept, explanation: Option<Explanation>) {
+        let mut explained = false;
+        if arrival.is_refusal(op) {
+            let key = self.keys.get(&op.key);
+            explained = key.is_some_and(|key| key.is_applied(op));
+            if explanation == Some(Explanation::None) {
+                explained |= self.interference.strays(arrival, op);
+            }
+        }
+        self.fresh.answer(arrival, op, explained);
     }
 
     fn note_writer(&mut self, arrival: &Arrival, op: &Operation) {

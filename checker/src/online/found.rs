@@ -8,16 +8,18 @@ use std::collections::HashSet;
 
 use super::Model;
 use super::Online;
-use super::arrival::{Arrival, rank};
+use super::arrival::Arrival;
+use super::faults::rank;
 use super::fold::Fold;
 use super::holders::Pair;
 use super::key::Key;
+use super::lease::GivenAway;
 use super::marks::{Elsewhere, Guilts, Place};
 use super::words::{Kept, Op};
 use crate::coverage::{say_what_is_missing, say_which_faults_are_missing};
 use crate::fencing::{self, Case};
 use crate::finding::{Finding, Severity};
-use crate::history::{FaultWindow, History, MarkScope, Name, Operation, Plan, Values};
+use crate::history::{History, MarkScope, Name, Operation, Plan, Values};
 use crate::judge::{decide, nothing_to_judge};
 use crate::verdict::{Coverage, FaultCount, Judgement, Stats, Verdict};
 
@@ -33,7 +35,8 @@ struct Draft {
     count: u64,
     witness: Vec<Kept>,
     around: Vec<Kept>,
-    cause: Option<&'static str>,
+    /// The rules whose finding, on the same lock or key, this one follows from: the first that has one.
+    causes: Vec<&'static str>,
 }
 
 impl Draft {
@@ -46,7 +49,7 @@ impl Draft {
             count,
             witness,
             around: Vec::new(),
-            cause: None,
+            causes: Vec::new(),
         }
     }
 
@@ -110,7 +113,9 @@ fn fencing_drafts(arrival: &Arrival, fold: &mut Fold) -> Vec<Draft> {
             let witness = vec![Kept::clone(&pair.first), Kept::clone(&pair.second)];
             let mut draft = Draft::new("duplicate-token", pair.count, witness).on(Some(lock), None);
             draft.severity = severity;
-            draft.cause = pair.regressed.then_some("token-regression");
+            draft
+                .causes
+                .extend(pair.regressed.then_some("token-regression"));
             draft
         };
         drafts.extend(
@@ -125,7 +130,7 @@ fn fencing_drafts(arrival: &Arrival, fold: &mut Fold) -> Vec<Draft> {
                 .iter()
                 .map(|pair| duplicate(pair, Severity::Warning)),
         );
-        if let Some(pair) = found.double.filter(|_| arrival.acquired.contains(&lock)) {
+        if let Some(pair) = found.double {
             drafts.push(double_writer(
                 fold,
                 lock,
@@ -159,6 +164,12 @@ fn fencing_drafts(arrival: &Arrival, fold: &mut Fold) -> Vec<Draft> {
     for (lock, (count, witness)) in fold.renewals.phantoms(arrival) {
         drafts.push(Draft::new("phantom-renew", count, witness).on(Some(lock), None));
     }
+    for (&lock, shared) in &fold.interference.shared {
+        let witness = shared.witness.clone();
+        let draft = Draft::new("cross-key-interference", shared.count, witness);
+        drafts.push(draft.on(Some(lock), None));
+    }
+    drafts.extend(given_away(fold));
     for (&lock, clock) in &fold.clocks {
         if let Some((matched, _, grants)) = clock.shows() {
             let draft = Draft::new("timestamp-token", matched, grants.to_vec());
@@ -173,6 +184,24 @@ fn fencing_drafts(arrival: &Arrival, fold: &mut Fold) -> Vec<Draft> {
         }
     }
     drafts.extend(broken_keys(arrival, fold, &explained));
+    drafts
+}
+
+/// Grants to another while a holder's lease ran.
+fn given_away(fold: &Fold) -> Vec<Draft> {
+    let draft = |finding, lock: Name, count: u64, given: &GivenAway| {
+        Draft::new(finding, count, given.witness()).on(Some(lock), None)
+    };
+    let mut drafts = Vec::new();
+    for (&lock, (count, given)) in &fold.leases.early {
+        drafts.push(draft("overlapping-grant", lock, *count, given));
+    }
+    for (&lock, (count, given)) in &fold.leases.released {
+        drafts.push(draft("release-of-others-lock", lock, *count, given));
+    }
+    for (lock, count, given) in fold.leases.likely() {
+        drafts.push(draft("release-of-others-lock", lock, count, given).warned());
+    }
     drafts
 }
 
@@ -193,7 +222,7 @@ fn at_the_resource(arrival: &Arrival, fold: &Fold) -> Vec<Draft> {
             ("high-water-lost", drafts.iter_mut().find(on))
         };
         if let Some(draft) = follows {
-            draft.cause = Some(root);
+            draft.causes.push(root);
         }
     }
     drafts.extend(lost);
@@ -211,6 +240,29 @@ fn at_the_resource(arrival: &Arrival, fold: &Fold) -> Vec<Draft> {
             let draft = Draft::new("failed-write-applied", *count, witness);
             drafts.push(draft.on(arrival.lock(write), key));
         }
+    }
+    drafts.extend(refused_without_reason(fold));
+    drafts
+}
+
+/// Refusals that no mark explains, or only that of another lock.
+fn refused_without_reason(fold: &Fold) -> Vec<Draft> {
+    let mut drafts = Vec::new();
+    for (&(lock, key), row) in &fold.fresh.found {
+        let Some(first) = row.first() else { continue };
+        let witness = first.shown.iter().chain([&first.refusal]).cloned();
+        let mut draft = Draft::new("fresh-write-refused", row.count, witness.collect());
+        draft.around = fold
+            .holders
+            .grant_to(lock, &first.refusal)
+            .into_iter()
+            .collect();
+        draft.causes.push("failed-write-applied");
+        drafts.push(draft.on(lock, key));
+    }
+    for (&(lock, key), (count, witness)) in &fold.interference.strayed {
+        let draft = Draft::new("cross-key-interference", *count, witness.to_vec());
+        drafts.push(draft.on(lock, key));
     }
     drafts
 }
@@ -239,13 +291,11 @@ fn double_writer(fold: &Fold, lock: Name, pair: &Pair, duplicated: bool, unfound
     }
     let key = pair.first.key.filter(|_| pair.first.key == pair.second.key);
     let mut draft = Draft::new("double-writer-in-epoch", pair.count, witness).on(Some(lock), key);
-    draft.cause = if duplicated {
+    draft.causes.extend(if duplicated {
         Some("duplicate-token")
-    } else if unfounded {
-        Some("write-without-grant")
     } else {
-        None
-    };
+        unfounded.then_some("write-without-grant")
+    });
     let grants = fold.holders.grants_of(lock, pair.token).cloned();
     draft.around = grants.take(3).collect();
     draft
@@ -271,24 +321,23 @@ fn broken_keys(
 }
 
 /// As `finish` of the judge of whole files.
-fn finish(arrival: &mut Arrival, mut drafts: Vec<Draft>, model: Model) -> Vec<Finding> {
-    drafts.sort_by_cached_key(|draft| {
+fn finish(arrival: &mut Arrival, drafts: Vec<Draft>, model: Model) -> Vec<Finding> {
+    let follows: HashSet<usize> = (0..drafts.len())
+        .filter(|&at| root_of(&drafts, at).is_some())
+        .collect();
+    let mut order: Vec<(usize, Draft)> = drafts.into_iter().enumerate().collect();
+    order.sort_by_cached_key(|(at, draft)| {
         let proven = events(&draft.witness).last().copied();
         (
             Reverse(draft.severity),
-            draft.cause.is_some(),
+            follows.contains(at),
             proven,
             draft.lock,
             draft.key,
         )
     });
-    let position = |draft: &Draft| {
-        let root = draft.cause?;
-        drafts
-            .iter()
-            .position(|other| other.finding == root && other.lock == draft.lock)
-    };
-    let causes: Vec<Option<usize>> = drafts.iter().map(position).collect();
+    let drafts: Vec<Draft> = order.into_iter().map(|(_, draft)| draft).collect();
+    let causes: Vec<Option<usize>> = (0..drafts.len()).map(|at| root_of(&drafts, at)).collect();
     let mut findings = Vec::with_capacity(drafts.len());
     for (draft, cause) in drafts.into_iter().zip(causes) {
         let (events, story) = tell(arrival, &draft, model);
@@ -307,6 +356,19 @@ fn finish(arrival: &mut Arrival, mut drafts: Vec<Draft>, model: Model) -> Vec<Fi
     findings
 }
 
+/// Where the finding stands that another follows from: on its key if there is one, else anywhere on its lock.
+fn root_of(drafts: &[Draft], at: usize) -> Option<usize> {
+    let draft = &drafts[at];
+    draft.causes.iter().find_map(|&root| {
+        let is_root = |other: usize| {
+            other != at && drafts[other].finding == root && drafts[other].lock == draft.lock
+        };
+        let roots = || (0..drafts.len()).filter(|&other| is_root(other));
+        let on_key = roots().find(|&other| drafts[other].key == draft.key);
+        on_key.or_else(|| roots().next())
+    })
+}
+
 /// The witness and its story, from a small history.
 fn tell(arrival: &mut Arrival, draft: &Draft, model: Model) -> (Vec<u64>, String) {
     let mut operations: Vec<Kept> = draft.witness.iter().chain(&draft.around).cloned().collect();
@@ -321,7 +383,7 @@ fn tell(arrival: &mut Arrival, draft: &Draft, model: Model) -> (Vec<u64>, String
         header,
         operations: operations.iter().map(|op| whole(op, &mut values)).collect(),
         values,
-        faults: faults(arrival),
+        faults: arrival.faults.windows(),
         names: std::mem::take(&mut arrival.names),
         ..History::default()
     };
@@ -358,13 +420,6 @@ fn whole(op: &Op, values: &mut Values) -> Operation {
         value: op.value.as_ref().map(|value| values.intern(value)),
         ..op.core
     }
-}
-
-fn faults(arrival: &Arrival) -> Vec<FaultWindow> {
-    let (ended, open) = (arrival.faults.ended.iter(), arrival.faults.open.values());
-    let mut faults: Vec<FaultWindow> = ended.chain(open).cloned().collect();
-    faults.sort_by_key(|window| window.began.index);
-    faults
 }
 
 fn events(witness: &[Kept]) -> Vec<u64> {

@@ -95,6 +95,8 @@ pub(super) struct Seen {
     pub newly: bool,
     /// It is guilty of this.
     pub suspicion: Option<Suspicion>,
+    /// A write that was answered with a definite no, and nobody had known that it was done.
+    pub applied: Option<Kept>,
 }
 
 #[derive(Clone, Debug)]
@@ -368,7 +370,9 @@ impl Key {
             let applied = write.function == Function::Write && !self.maker;
             if applied && !std::mem::replace(&mut value.applied, true) {
                 let pair = (Kept::clone(write), Kept::clone(read));
+                let applied = Some(Kept::clone(write));
                 self.applied.get_or_insert((0, pair)).0 += 1;
+                return Seen { applied, ..none };
             }
             return none;
         }
@@ -381,7 +385,14 @@ impl Key {
             } else {
                 None
             },
+            applied: None,
         }
+    }
+
+    /// A read has shown that this write, answered with a definite no, was done.
+    pub fn is_applied(&self, write: &Op) -> bool {
+        let value = value_of(write).and_then(|value| self.values.get(&fingerprint(value)));
+        value.is_some_and(|value| value.applied && value.write.invoked == write.invoked)
     }
 
     /// The first read that returned the value of a write.

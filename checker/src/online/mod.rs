@@ -45,6 +45,9 @@
 //! | `hot-retry` | the last refusal of each holding, and the row before it | 10 ms |
 //! | `write-after-refusal` | the last refusal of each process | the process ends |
 //! | `timestamp-token` | of each lock the last grant, and the first four that show a clock | for good |
+//! | `fresh-write-refused` | of each mark what was presented and shown, of each lock the highest grant; refusals without a reason | for good; there are more than 256 of a key |
+//! | `cross-key-interference` | presented tokens of each lock, each with an accepted write; a lock's first refusals; two releases | there are more than 256; it is granted |
+//! | `overlapping-grant`, `release-of-others-lock` | holds, the last releases, tokens of which a release may still take effect, holds that were passed over | they are over; there are more than 8, 1024, 256 of a lock |
 //! | `failed-write-applied`, `not-linearizable` | living clusters, epochs and dormant writes of each key; values | see `key.rs`; [`Limits::values`] |
 //! | signs that grants raise marks | tokens presented and granted, of each scope and lock | there are more than a thousand |
 //!
@@ -61,6 +64,11 @@
 //!   forgotten value of a failed write is not found.
 //! - Of a token that was forgotten it is not told who holds it. A stranger's write under it is not found, nor that it
 //!   was granted twice; that it was granted again is still a regression.
+//! - Of a token that was forgotten, or of a release, nothing is said where it could be the reason for a refusal or a
+//!   grant. A fault that was forgotten (all but the last 256 that ended) counts as one on whatever is asked about.
+//! - Two processes of one client that turn out to be two holders only after the second was granted the lock count as
+//!   one for `overlapping-grant` and `release-of-others-lock`. A fault that is told to be skipped only at its end
+//!   silences these two.
 //! - An operation that is open for longer than [`Limits::patience`] moments counts as one of unknown outcome. If its
 //!   answer comes all the same it is taken then, but what a read found so late is not looked at.
 //! - A key whose lock is named only after as many moments is one without a lock up to there. A mark that only a lost
@@ -71,6 +79,7 @@
 //! | file | noun |
 //! |---|---|
 //! | `arrival.rs` | lines in, operations and moments out |
+//! | `faults.rs` | what was done to the system |
 //! | `words.rs` | the words of the rules, as far as the stream has told them |
 //! | `fold.rs` | all rules over one moment |
 //! | `marks.rs` | proofs of a high water, and writes that came after one |
@@ -78,6 +87,9 @@
 //! | `holders.rs` | one record a token: to whom it was granted, who wrote under it |
 //! | `phantom.rs` | what each client has of each token, and renewals of what is over |
 //! | `retries.rs`, `refused.rs` | rows of refusals; who goes on after one |
+//! | `fresh.rs` | refusals that nothing gives a reason for |
+//! | `interference.rs` | what happens under one lock and is felt under another |
+//! | `lease.rs` | grants that were given away under a holder |
 //! | `raises.rs` | marks that no write of the key raised |
 //! | `key.rs` | one object: values, and the exact decision, forgetting |
 //! | `cluster.rs`, `levels.rs` | a write and its reads; what must hold among them |
@@ -86,12 +98,16 @@
 
 mod arrival;
 mod cluster;
+mod faults;
 mod fold;
 mod found;
+mod fresh;
 mod hash;
 mod holders;
+mod interference;
 mod issuer;
 mod key;
+mod lease;
 mod levels;
 mod marks;
 mod phantom;
@@ -112,6 +128,8 @@ pub const RULES: &[&str] = &[
     "stale-write-accepted",
     "high-water-lost",
     "failed-write-applied",
+    "cross-key-interference",
+    "fresh-write-refused",
     "unfenced-write-accepted",
     "partial-fencing",
     "token-regression",
@@ -122,6 +140,8 @@ pub const RULES: &[&str] = &[
     "write-after-refusal",
     "timestamp-token",
     "phantom-renew",
+    "release-of-others-lock",
+    "overlapping-grant",
     "not-linearizable",
 ];
 

@@ -84,6 +84,12 @@ impl Renewals {
         }
     }
 
+    /// The grants of a token to a client that are remembered, in the order in which they were asked for.
+    pub fn grants_of(&self, lock: Name, client: Name, token: Token) -> &[Kept] {
+        let holding = self.holdings.get(&(lock, client, token));
+        holding.map_or(&[], |holding| &holding.grants)
+    }
+
     fn holding(&mut self, lock: Name, op: &Kept) -> &mut Holding {
         let place = (lock, op.client, token_of(op));
         if !self.holdings.contains_key(&place) {
