@@ -405,7 +405,8 @@ fn a_stream_fires_on_each_history_as_the_whole_does_and_on_no_legal_one() {
         for (name, expected) in table {
             // A key without an order is told so where only the whole has the better name, and lists are not looked into.
             let judges = |(finding, _): &(&str, _)| RULES.contains(finding);
-            if name.starts_with("log-") || !expected.iter().all(|found| judges(found)) {
+            let text = fs::read_to_string(path(folder, name)).expect("the corpus is readable");
+            if text.contains("\"append\"") || !expected.iter().all(|found| judges(found)) {
                 continue;
             }
             let [streamed, whole] = in_a_stream(folder, name);

@@ -128,7 +128,10 @@ fn after_every_line_a_stream_is_judged_as_the_file_up_to_there() {
     for seed in 0..recordings(1500) {
         let make = any(seed);
         let text = recording(seed, &make);
-        let model = if seed % 9 == 4 {
+        // Where a key is no fenced register (another path, a value written twice) the whole file is searched, and a stream
+        // is not: those systems are held against each other under the fencing model alone.
+        let plain = !make.paths && seed % 4 != 3;
+        let model = if seed % 9 == 4 && plain {
             Model::FencedRegister
         } else {
             Model::Fencing
