@@ -498,6 +498,7 @@ impl Suite {
         self.servers_fit()?;
         self.workload_fits()?;
         self.faults_fit()?;
+        self.nodes_take()?;
         if self.worker.place == Whereabouts::Docker {
             let why = match (self.target.kind, self.worker.command.is_empty()) {
                 (TargetKind::Docker, true) => None,
@@ -641,6 +642,51 @@ impl Suite {
             ));
         }
         Ok(())
+    }
+
+    /// That nothing is asked of an image of one's own that only the reference service can be told or have done to it.
+    fn nodes_take(&self) -> Result<(), Misfit> {
+        let [lock, resource] = [&self.nodes.lock, &self.nodes.resource];
+        let reference = self.resource.kind.system().server == Server::Reference;
+        if resource.is_some() && reference && self.fence() == "none" {
+            return Err(Misfit::between(
+                &["resource.fence"],
+                "only the reference resource can be told to be without its fence, and [nodes.resource] is another: leave one of the two out"
+                    .to_owned(),
+            ));
+        }
+        if lock.is_some() && self.lock.first_token.is_some() {
+            return Err(Misfit::between(
+                &["lock.first_token"],
+                "only the reference lock service can be told its first token, and [nodes.lock] is another: leave one of the two out"
+                    .to_owned(),
+            ));
+        }
+        let unfit = |fault: &Fault| {
+            let (own, table) = match (fault.kind, &fault.on) {
+                (FaultKind::SecondIssuer, _) | (_, Some(On::Lock)) => (lock, "nodes.lock"),
+                (_, Some(On::Resource)) => (resource, "nodes.resource"),
+                _ => return None,
+            };
+            let own = own.as_ref()?;
+            let why = match fault.kind {
+                FaultKind::Redeploy | FaultKind::SecondIssuer if own.compose.is_some() => {
+                    format!(
+                        "makes a container of its own, and compose makes those of [{table}]: an image = \"...\" there is right"
+                    )
+                }
+                FaultKind::Clock => format!(
+                    "sets the clock that is preloaded in the reference services, and [{table}] is another: leave one of the two out"
+                ),
+                _ => return None,
+            };
+            Some(format!("{} {why}", fault.label()))
+        };
+        let mut faults = self.fault.iter().enumerate();
+        match faults.find_map(|(position, fault)| Some((position, unfit(fault)?))) {
+            Some((position, why)) => Err(Misfit::in_fault(position, "kind", why)),
+            None => Ok(()),
+        }
     }
 
     /// Lock, resource and target, as far as they have to go together.
@@ -1048,6 +1094,140 @@ mod tests {
             let message = refused(text);
             assert!(!message.contains("sesame"), "{message}");
         }
+    }
+
+    #[test]
+    fn an_image_of_ones_own_is_not_asked_for_what_only_the_reference_service_does() {
+        let docker = "[target]\nkind = \"docker\"\n";
+        let image = |role: &str| format!("[nodes.{role}]\nimage = \"mine:1\"\nport = 1\n");
+        let composed = |role: &str| {
+            format!("[nodes.{role}]\ncompose = \"c.yaml\"\nservice = \"s\"\nport = 1\n")
+        };
+        let fault = |text: &str| format!("[[fault]]\n{text}\n");
+        for (nodes, more, expected) in [
+            (
+                image("resource"),
+                "[resource]\nfence = \"none\"\n".to_owned(),
+                "line 7: `fence = \"none\"`: resource.fence: only the reference resource can be told to be without its fence, and [nodes.resource] is another: leave one of the two out",
+            ),
+            (
+                composed("lock"),
+                "[lock]\nfirst_token = 5\n".to_owned(),
+                "line 8: `first_token = 5`: lock.first_token: only the reference lock service can be told its first token, and [nodes.lock] is another: leave one of the two out",
+            ),
+            (
+                composed("resource"),
+                fault("kind = \"redeploy\""),
+                "line 8: `kind = \"redeploy\"`: fault.kind: redeploy:resource makes a container of its own, and compose makes those of [nodes.resource]: an image = \"...\" there is right",
+            ),
+            (
+                composed("lock"),
+                fault("kind = \"second-issuer\""),
+                "fault.kind: second-issuer makes a container of its own, and compose makes those of [nodes.lock]: an image",
+            ),
+            (
+                image("lock"),
+                fault("kind = \"clock\"\non = \"lock\""),
+                "fault.kind: clock:lock sets the clock that is preloaded in the reference services, and [nodes.lock] is another: leave one of the two out",
+            ),
+        ] {
+            let message = refused(&format!("{docker}{nodes}{more}"));
+            assert!(message.contains(expected), "{message}");
+            assert_eq!(message.lines().count(), 1);
+        }
+        // The other role's are nobody's concern, and an image can be deployed anew and started twice.
+        for (nodes, more) in [
+            (image("lock"), "[resource]\nfence = \"none\"\n".to_owned()),
+            (image("resource"), "[lock]\nfirst_token = 5\n".to_owned()),
+            (image("resource"), fault("kind = \"clock\"\non = \"lock\"")),
+            (composed("resource"), fault("kind = \"second-issuer\"")),
+            (
+                image("lock"),
+                fault("kind = \"second-issuer\"") + &fault("kind = \"redeploy\"\non = \"lock\""),
+            ),
+        ] {
+            let text = format!("{docker}{nodes}{more}");
+            assert_eq!(
+                Suite::parse(&text, "my.toml")
+                    .map(drop)
+                    .map_err(|error| error.to_string()),
+                Ok(())
+            );
+        }
+    }
+
+    #[test]
+    fn an_image_that_no_engine_would_take_is_refused_at_once() {
+        let node = |line: &str| {
+            let image = if line.starts_with("image") {
+                ""
+            } else {
+                "image = \"mine:1\"\n"
+            };
+            format!("[target]\nkind = \"docker\"\n[nodes.resource]\nport = 1\n{image}{line}\n")
+        };
+        for (line, expected) in [
+            (
+                "image = \"\"",
+                "\"\" is no image: a name as in \"registry.example:5000/fenced-store:1.4\", in small letters, is right",
+            ),
+            ("image = \"a b\"", "\"a b\" is no image"),
+            ("image = \"UPPER/Case:1\"", "\"UPPER/Case:1\" is no image"),
+            ("image = \"a/:1\"", "\"a/:1\" is no image"),
+            ("image = \"a:\"", "\"a:\" is no image"),
+            ("image = \"a@sha256:zz\"", "is no image"),
+            ("image = \"host:99999999/\"", "is no image"),
+            (
+                "data = \"rel\"",
+                "data = \"rel\" is no folder inside: an absolute path, \"/data\", is right",
+            ),
+            ("data = \"/\"", "data = \"/\" is no folder inside"),
+            (
+                "environment = { \"A=B\" = \"x\" }",
+                "\"A=B\" is no name of a variable: one without \"=\" is right",
+            ),
+            (
+                "environment = { \"\" = \"x\" }",
+                "\"\" is no name of a variable",
+            ),
+            (
+                "environment = { A = \"x\\u0000\" }",
+                "no program can be given a NUL byte",
+            ),
+            (
+                "command = [\"\\u0000\"]",
+                "no program can be given a NUL byte",
+            ),
+        ] {
+            let message = refused(&node(line));
+            assert!(
+                message.contains("[nodes.resource] ") && message.contains(expected),
+                "{line}: {message}"
+            );
+            assert_eq!(message.lines().count(), 1);
+        }
+        for line in [
+            "image = \"fencepost:latest\"",
+            "image = \"localhost:1/nobody/nothing:1\"",
+            "image = \"ghcr.io/shopify/toxiproxy:2.12.0\"",
+            "image = \"UPPER/case:V1_x.y-z\"",
+            "image = \"[::1]:5000/a__b/c--d\"",
+            "image = \"a@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\"",
+            "data = \"/var/lib/store\"",
+            "environment = { STORE_FSYNC = \"a=b\" }",
+        ] {
+            assert_eq!(
+                Suite::parse(&node(line), "my.toml")
+                    .map(drop)
+                    .map_err(|error| error.to_string()),
+                Ok(())
+            );
+        }
+        let proxy =
+            "[target]\nkind = \"docker\"\n[nodes.toxiproxy]\nimage = \"tox:1\"\nport = 8474\n";
+        assert!(refused(proxy).contains(
+            "[nodes.toxiproxy] takes an image, and perhaps a command and environment, alone"
+        ));
     }
 
     #[test]

@@ -17,13 +17,15 @@ use crate::journal::{Entry, Found, Orphan, Process, find, runs, state_folder};
 use crate::proxies::{Cause, Proxies};
 use crate::runtime;
 use crate::targets::Tenancy;
-use crate::targets::docker::{Holding, remove_recorded};
+use crate::targets::docker::{Holding, Kind, remove_recorded};
 use crate::targets::proc::{self, Home};
 use crate::targets::systems::remove_shared_memory;
 use crate::terminal::{complain, say};
 
 /// How long killed processes may take to be gone.
 const GONE_WITHIN: Duration = Duration::from_secs(5);
+/// So long nothing more of a compose project must have turned up.
+const QUIET_FOR: Duration = Duration::from_secs(1);
 
 /// Heals one run, or every crashed one. Prints a line for each thing done; 0 when nothing is left.
 ///
@@ -78,11 +80,8 @@ fn heal_run(orphan: Orphan) -> Result<Vec<String>, HarnessError> {
     let run = orphan.run.clone();
     let mut left = Vec::new();
     // Before processes: those of a frozen container die when it goes, and not before.
-    let (removed, stays) = remove_recorded(&run, &orphan.docker());
-    for what in removed {
-        say(format_args!("run {run}: removed {what}"));
-    }
-    left.extend(stays);
+    let held = orphan.docker();
+    let (_, mut stays) = remove_held(&run, &held);
     if orphan.booted_now() {
         left.extend(kill_processes(&run, &orphan.homes()));
         for line in orphan.reused() {
@@ -93,6 +92,11 @@ fn heal_run(orphan: Orphan) -> Result<Vec<String>, HarnessError> {
             "run {run}: the machine was booted since; no process of it can be left"
         ));
     }
+    if !held.is_empty() {
+        // And again: what lived on until just now went on making, a compose above all.
+        stays = remove_all_held(&run, &held);
+    }
+    left.extend(stays);
     left.extend(remove_proxies(&run, &orphan.proxies())?);
     if orphan.booted_now() {
         left.extend(
@@ -239,6 +243,30 @@ impl Orphan {
 /// Whether the number lives on in a process that was started at another time.
 fn is_reused(process: Process) -> bool {
     Process::now(process.pid).is_some_and(|now| now != process)
+}
+
+/// Removes once what the run has at Docker engines; whether there was anything, and what is left.
+fn remove_held(run: &str, held: &[Holding]) -> (bool, Vec<String>) {
+    let (removed, left) = remove_recorded(run, held);
+    for what in &removed {
+        say(format_args!("run {run}: removed {what}"));
+    }
+    (!removed.is_empty(), left)
+}
+
+/// Removes it until nothing more turns up: an engine carries out what a compose had asked for before it was killed.
+fn remove_all_held(run: &str, held: &[Holding]) -> Vec<String> {
+    let composed = held.iter().any(|holding| holding.kind == Kind::Project);
+    let mut last = Instant::now();
+    loop {
+        let (found, left) = remove_held(run, held);
+        if found {
+            last = Instant::now();
+        } else if !composed || last.elapsed() > QUIET_FOR {
+            return left;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// Kills everything that carries the run's marker or is at home in its data, again and again until nothing does.

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use fencepost_checker::verdict::Verdict;
 use fencepost_workloads::seed::Seed;
-use fencepost_workloads::suite::{BUILT_IN, Count, Fault, Suite, SuiteError, TargetKind, built_in};
+use fencepost_workloads::suite::{
+    BUILT_IN, Count, Fault, FaultKind, Suite, SuiteError, TargetKind, built_in,
+};
 
 use clap::ValueEnum as _;
 
@@ -23,6 +25,7 @@ use crate::run_record::Teeth;
 use crate::runner::{self, Interrupts, Order, RunEnd};
 use crate::runtime;
 use crate::targets::docker::Engine;
+use crate::targets::docker::cut::Filter;
 use crate::targets::{Service, systems};
 use crate::terminal::{complain, print, say};
 
@@ -126,6 +129,7 @@ fn order(arguments: &RunArguments) -> Result<Order, HarnessError> {
     suite
         .consistent()
         .map_err(|misfit| HarnessError::Usage(misfit.to_string()))?;
+    plantable(&suite, &defects)?;
     buildable(&suite, &arguments.suite)?;
     startable(&suite, &given)?;
     if let Some(program) = suite.worker.command.first()
@@ -189,6 +193,34 @@ fn without_a_fence(order: &Order) -> Result<Order, HarnessError> {
     })
 }
 
+/// That a defect is planted in a reference service, and not in an image of the user's that knows nothing of it.
+fn plantable(suite: &Suite, defects: &Defects) -> Result<(), HarnessError> {
+    let Some(name) = &defects.name else {
+        return Ok(());
+    };
+    for (defect, own, table, what) in [
+        (
+            &defects.lock,
+            &suite.nodes.lock,
+            "nodes.lock",
+            "reference lock service",
+        ),
+        (
+            &defects.resource,
+            &suite.nodes.resource,
+            "nodes.resource",
+            "reference resource",
+        ),
+    ] {
+        if defect.is_some() && own.is_some() {
+            return Err(HarnessError::Usage(format!(
+                "--defect {name}: it is planted in the {what}, and [{table}] is another: a suite without [{table}] is right"
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// That this build has the clients of the suite's systems.
 fn buildable(suite: &Suite, name: &str) -> Result<(), HarnessError> {
     let missing = suite.missing_features();
@@ -207,8 +239,19 @@ fn buildable(suite: &Suite, name: &str) -> Result<(), HarnessError> {
 fn startable(suite: &Suite, given: &Given) -> Result<(), HarnessError> {
     if suite.target.kind == TargetKind::Docker {
         // Asked before anything is begun: that there is none is said at once.
-        Engine::reach()?;
-        return Ok(());
+        let engine = Engine::reach()?;
+        for (own, table) in [
+            (&suite.nodes.lock, "nodes.lock"),
+            (&suite.nodes.resource, "nodes.resource"),
+        ] {
+            if let Some(file) = own.as_ref().and_then(|own| own.compose.as_ref())
+                && let Err(error) = std::fs::File::open(file)
+            {
+                let message = format!("compose = {file:?}: {error}; a compose file is right");
+                return Err(given.is_wrong(&[table], message));
+            }
+        }
+        return droppable(suite, &engine);
     }
     if suite.target.kind == TargetKind::Local {
         for service in Service::ALL {
@@ -271,6 +314,33 @@ fn startable(suite: &Suite, given: &Given) -> Result<(), HarnessError> {
         }
     }
     Ok(())
+}
+
+/// That packets can be dropped here, where the suite wants that.
+fn droppable(suite: &Suite, engine: &Engine) -> Result<(), HarnessError> {
+    let Some(cut) = suite
+        .fault
+        .iter()
+        .find(|fault| fault.kind == FaultKind::Cut)
+    else {
+        return Ok(());
+    };
+    let refused = |why: String| {
+        let (name, label) = (suite.name.as_str(), cut.label());
+        HarnessError::Usage(format!(
+            "{name} cannot run here: {label} drops packets, and {why}"
+        ))
+    };
+    if !engine.is_near() {
+        return Err(refused(format!(
+            "the engine at {} is not of this machine: disconnect is right instead, or other --faults",
+            engine.host()
+        )));
+    }
+    match Filter::here() {
+        Ok(_) => Ok(()),
+        Err(why) => Err(refused(why)),
+    }
 }
 
 /// How long a server of the user's may take to accept a connection.

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use fencepost_workloads::suite::{Suite, TargetKind, Whereabouts, Worker};
 
 use super::docker::{ContainerCommand, Estate, EstatePlan};
+use super::logs::{last_line, last_words};
 use super::systems::{self, Doing, Place, Site, System};
 use super::wires::{self, PEERS, Wire, link_of};
 use super::{Node, NodeCommand, Ports, Spawner, Tenancy, adopt_orphans, kill_children};
@@ -163,6 +164,9 @@ impl LocalTarget {
             ),
             None => None,
         };
+        if let Some(estate) = &estate {
+            estate.can(&plan.suite.fault)?;
+        }
         let (systems, roles) = match &estate {
             Some(estate) => systems::plan_contained(plan.suite, &site, estate)?,
             None => systems::plan(plan.suite, &site, ports)?,
@@ -647,7 +651,7 @@ impl LocalTarget {
             if let Some(trouble) = trouble {
                 return Err(HarnessError::node(
                     name,
-                    format!("{trouble}{}", self.last_words(name)),
+                    format!("{trouble}{}", last_words(&self.log(name))),
                 ));
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -655,20 +659,20 @@ impl LocalTarget {
         Ok(())
     }
 
-    /// The last line of a node's log, for an error message.
+    /// The last line of a node's log, for an error message; nothing where it is empty.
     #[must_use]
     pub fn last_words(&self, name: &str) -> String {
+        let line = last_line(&self.log(name));
+        line.map_or_else(String::new, |line| format!("; its last words: {line}"))
+    }
+
+    /// What a node has said so far.
+    fn log(&self, name: &str) -> Vec<u8> {
         if let Some(estate) = &self.estate {
             // What cannot be read has no last words.
             let _ = estate.save_log(name);
         }
-        let log =
-            std::fs::read(self.folder.join("logs").join(format!("{name}.log"))).unwrap_or_default();
-        let tail = String::from_utf8_lossy(&log[log.len().saturating_sub(4_096)..]).into_owned();
-        match tail.lines().rfind(|line| !line.trim().is_empty()) {
-            Some(line) => format!("; its last words: {}", line.trim()),
-            None => String::new(),
-        }
+        std::fs::read(self.folder.join("logs").join(format!("{name}.log"))).unwrap_or_default()
     }
 
     /// Kills every node that is left, and removes the services' data unless it is to be kept. Returns what is left.

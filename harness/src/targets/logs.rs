@@ -81,6 +81,21 @@ fn cut(path: &Path, size: u64, kept: u64) -> std::io::Result<()> {
     )
 }
 
+/// The last line of a log that says something.
+pub(super) fn last_line(log: &[u8]) -> Option<String> {
+    let tail = String::from_utf8_lossy(&log[log.len().saturating_sub(4_096)..]).into_owned();
+    let line = tail.lines().rfind(|line| !line.trim().is_empty())?;
+    Some(line.trim().to_owned())
+}
+
+/// The same for the end of an error message, and what there is to say where it says nothing.
+pub(super) fn last_words(log: &[u8]) -> String {
+    match last_line(log) {
+        Some(line) => format!("; its last words: {line}"),
+        None => "; its log is empty".to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::process::Command;
 
+use super::refusal::in_one_line;
 use crate::error::HarnessError;
 
 /// How long a project may take to be up; its images may have to be pulled.
@@ -21,14 +22,14 @@ pub(super) async fn up(project: &str, file: &str, marker: &str) -> Result<(), Ha
     if !read.status.success() {
         return Err(HarnessError::Usage(format!(
             "{file}: compose cannot use it: {}",
-            last_line(&read)
+            last_words(&read)
         )));
     }
     let up = call(&program, project, file, &["up", "--detach"], marker).await?;
     if !up.status.success() {
         return Err(HarnessError::node(
             "compose",
-            format!("{file} does not come up: {}", last_line(&up)),
+            format!("{file} does not come up: {}", last_words(&up)),
         ));
     }
     Ok(())
@@ -78,8 +79,13 @@ async fn call(
     }
 }
 
-fn last_line(output: &Output) -> String {
+/// Its last two lines: what is wrong, and where.
+fn last_words(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    lines.next_back().unwrap_or("it says nothing").to_owned()
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let lines: Vec<String> = lines.map(in_one_line).collect();
+    match &lines[lines.len().saturating_sub(2)..] {
+        [] => "it says nothing".to_owned(),
+        last => last.join("; "),
+    }
 }

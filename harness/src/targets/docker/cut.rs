@@ -27,7 +27,10 @@ impl Filter {
     /// What is missing.
     pub fn here() -> Result<Self, String> {
         if !nix::unistd::geteuid().is_root() {
-            return Err("entering a container's network needs root".to_owned());
+            return Err(
+                "entering a container's network needs root: `sudo -E` is right, or other --faults"
+                    .to_owned(),
+            );
         }
         if !answers("nsenter", &["--version"]) {
             return Err("nsenter is not installed: apt-get install util-linux".to_owned());

@@ -29,7 +29,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::runtime::Runtime;
 
 use super::RUN_LABEL;
-use super::refusal::{is_missing, unreachable, words};
+use super::refusal::{in_one_line, is_address, is_missing, unreachable, words};
 use crate::error::HarnessError;
 
 /// Where an engine is if nothing is said.
@@ -124,18 +124,19 @@ impl Engine {
     /// As [`Engine::reach`].
     pub fn reach_at(host: &str) -> Result<Self, HarnessError> {
         let refused = |why: String| HarnessError::node("docker", why);
+        let shown = in_one_line(host);
         let seconds = BUILT_WITHIN.as_secs();
         let docker = match host.split_once("://") {
             Some(("unix", path)) => {
                 // Asked here, because the client tells a missing socket and a closed one alike.
                 if let Err(error) = std::fs::metadata(path) {
                     return Err(refused(format!(
-                        "no engine at {host}: {error}; install and start one, or name it in DOCKER_HOST"
+                        "no engine at {shown}: {error}; install and start one, or name it in DOCKER_HOST"
                     )));
                 }
                 Docker::connect_with_unix(path, seconds, &VERSION)
             }
-            Some(("tcp" | "http", _)) => {
+            Some(("tcp" | "http", place)) if is_address(place) => {
                 let tls = std::env::var_os("DOCKER_TLS_VERIFY").is_some_and(|set| !set.is_empty());
                 if tls {
                     return Err(refused(format!(
@@ -146,11 +147,11 @@ impl Engine {
             }
             _ => {
                 return Err(HarnessError::Usage(format!(
-                    "DOCKER_HOST={host} names no engine that can be reached: unix:///var/run/docker.sock or tcp://HOST:2375 is right"
+                    "DOCKER_HOST={shown} names no engine that can be reached: unix:///var/run/docker.sock or tcp://HOST:2375 is right"
                 )));
             }
         };
-        let docker = docker.map_err(|error| refused(format!("{host}: {}", words(&error))))?;
+        let docker = docker.map_err(|error| refused(format!("{shown}: {}", words(&error))))?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("docker")
@@ -781,6 +782,41 @@ impl Engine {
             let name = found.names?.into_iter().next()?;
             Some((found.id?, name.trim_start_matches('/').to_owned()))
         }))
+    }
+
+    /// The first container of a compose project, or of a service of it, that has ended or is unhealthy: its name, and in
+    /// what state it is. One that failed comes before one that ended well: that may have been all it was to do.
+    pub async fn troubled(
+        &self,
+        project: &str,
+        service: Option<&str>,
+    ) -> Result<Option<(String, String)>, HarnessError> {
+        let mut labels = vec![format!("{PROJECT_LABEL}={project}")];
+        labels.extend(service.map(|service| format!("{SERVICE_LABEL}={service}")));
+        let wanted: Vec<&str> = labels.iter().map(String::as_str).collect();
+        let filters = HashMap::from([("label", wanted)]);
+        let options = ListContainersOptionsBuilder::default()
+            .all(true)
+            .filters(&filters)
+            .build();
+        let attempt = format!("list the containers of {project}");
+        let found = self.docker.list_containers(Some(options));
+        let found = self.call(&attempt, found).await?;
+        let states = found.into_iter().filter_map(|found| {
+            let state = found.status?;
+            let name = found.names?.into_iter().next()?;
+            let ended = state.starts_with("Exited") || state.starts_with("Dead");
+            let troubled = ended || state.contains("unhealthy") || state.starts_with("Restarting");
+            // Without how long ago that was: `Exited (1) 2 seconds ago`.
+            let state = state.split_inclusive(')').next().unwrap_or_default();
+            troubled.then(|| {
+                (
+                    name.trim_start_matches('/').to_owned(),
+                    state.to_lowercase(),
+                )
+            })
+        });
+        Ok(states.min_by_key(|(name, state)| (state == "exited (0)", name.clone())))
     }
 
     /// Pulls an image.

@@ -15,19 +15,22 @@ use bollard::models::{
     ContainerCreateBody, EndpointIpamConfig, EndpointSettings, HostConfig, HostConfigLogConfig,
     Mount, MountType, NetworkingConfig, PortBinding,
 };
-use fencepost_workloads::suite::NodeImage;
+use fencepost_workloads::suite::{Fault, FaultKind, NodeImage};
 use tokio::sync::RwLock;
 
 use super::command::ContainerCommand;
 use super::compose;
 use super::container::{Container, Reach};
+use super::cut::Filter;
 use super::engine::{Engine, Kind};
 use super::holding::{Holding, remove};
 use super::image::Recipe;
 use super::{NODE_LABEL, RUN_LABEL};
 use crate::error::HarnessError;
 use crate::journal::{Entry, Journal};
+use crate::targets::logs::last_words;
 use crate::targets::proc::MARKER;
+use crate::terminal::complain;
 
 /// The first port that the fault proxy listens on for a link, outside the ephemeral ones.
 const FIRST_LINK: u16 = 21_000;
@@ -37,6 +40,8 @@ pub const PROXY_API: u16 = 8_474;
 const ROUTED_WITHIN: Duration = Duration::from_secs(3);
 /// The file of a service's volume that its clock reads, where it has one of ours.
 const CLOCK_FILE: &str = "clock";
+/// What helps where a clock is to jump and cannot.
+const NO_CLOCK: &str = "apt-get install faketime, and the next image has it";
 /// How long a container may take to be started by another process.
 const STARTED_WITHIN: Duration = Duration::from_secs(20);
 /// A container's log is kept so large by the engine.
@@ -82,6 +87,8 @@ pub struct Estate {
     doors: Mutex<Option<Doors>>,
     /// Whether nodes' processes are reached by their ids; told by the fault proxy's.
     reach: Mutex<Reach>,
+    /// Which fault proxy it is, where an image of one's own was asked for.
+    own_proxy: Mutex<Option<String>>,
 }
 
 /// A container that was made.
@@ -129,6 +136,7 @@ impl Estate {
             done: AtomicBool::new(false),
             doors: Mutex::default(),
             reach: Mutex::new(Reach::Engine),
+            own_proxy: Mutex::default(),
         };
         estate.announce(Kind::Network, &network)?;
         let (engine, labels) = (estate.engine.clone(), estate.labels(None));
@@ -168,14 +176,17 @@ impl Estate {
     #[must_use]
     pub fn means(&self) -> BTreeMap<String, String> {
         let about = self.engine.about();
-        let (signals, links) = match self.reach() {
+        let (signals, dropped) = match self.reach() {
             Reach::Host => (
                 "by host pid; evidence from /proc",
-                "where nsenter and nft or iptables are",
+                match Filter::here() {
+                    Ok(filter) => format!("{}, through nsenter", filter.name()),
+                    Err(why) => format!("no: {why}"),
+                },
             ),
             Reach::Engine => (
                 "through the engine; evidence from its ps",
-                "no: the engine is not of this machine",
+                "no: the engine is not of this machine".to_owned(),
             ),
         };
         let doors = self.doors.lock().unwrap_or_else(PoisonError::into_inner);
@@ -202,10 +213,20 @@ impl Estate {
             ("signals", signals.to_owned()),
             ("freezer", freezer.to_owned()),
             ("links", format!("Toxiproxy's API, {addresses}")),
-            ("packet drop", links.to_owned()),
+            ("packet drop", dropped),
+            ("toxiproxy", self.toxiproxy()),
         ]
         .map(|(name, value)| (name.to_owned(), value))
         .into()
+    }
+
+    /// Which fault proxy it is.
+    fn toxiproxy(&self) -> String {
+        let own = self
+            .own_proxy
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        own.clone().unwrap_or_else(|| "the embedded one".to_owned())
     }
 
     /// An address in the run's network that nobody has.
@@ -230,14 +251,28 @@ impl Estate {
         let mut command = ContainerCommand::new(node, address, arguments);
         if let Some(own) = own
             && let Some(image) = &own.image
-            // Where it cannot be had, the embedded one speaks the same language; the record says which it was.
-            && self.provide(node, image).await.is_ok()
         {
-            command.image = Some(image.clone());
-            command.arguments = match own.command.is_empty() {
-                true => vec!["-host=0.0.0.0".to_owned()],
-                false => own.command.clone(),
+            let which = match self.provide(node, image).await {
+                Ok(()) => {
+                    command.image = Some(image.clone());
+                    command.environment = own.environment.clone().into_iter().collect();
+                    command.arguments = match own.command.is_empty() {
+                        true => vec!["-host=0.0.0.0".to_owned()],
+                        false => own.command.clone(),
+                    };
+                    image.clone()
+                }
+                // The embedded one speaks the same language; the record says which it was.
+                Err(error) => {
+                    let which = format!("the embedded one instead of {image} ({error})");
+                    complain(format_args!("the fault proxy is {which}"));
+                    which
+                }
             };
+            *self
+                .own_proxy
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner) = Some(which);
         }
         if self.engine.is_near() {
             let container = self.start(&command).await?;
@@ -283,6 +318,35 @@ impl Estate {
             Doors::Published(resolved.ip(), published.collect()),
         );
         Ok(container)
+    }
+
+    /// That what is planned can be done to containers here, as far as the fault proxy's has shown: told before the attack
+    /// instead of in the middle of it.
+    ///
+    /// # Errors
+    /// The first fault that cannot be done, and what is missing.
+    pub fn can(&self, faults: &[Fault]) -> Result<(), HarnessError> {
+        let planned = |kind| faults.iter().find(|fault| fault.kind == kind);
+        if let Some(cut) = planned(FaultKind::Cut)
+            && self.reach() == Reach::Engine
+        {
+            return Err(HarnessError::node(
+                "docker",
+                format!(
+                    "{} drops packets, and the engine's containers are not of this machine: disconnect is right instead, or other --faults",
+                    cut.label()
+                ),
+            ));
+        }
+        if let Some(clock) = planned(FaultKind::Clock)
+            && !self.image.faketime
+        {
+            return Err(HarnessError::node(
+                "image",
+                format!("{} needs a clock to preload: {NO_CLOCK}", clock.label()),
+            ));
+        }
+        Ok(())
     }
 
     fn settle(&self, proxy: &Container, doors: Doors) {
@@ -407,9 +471,16 @@ impl Estate {
         let marker = format!("{}/{node}", self.run);
         let (name, container) = self
             .make(async move {
-                compose::up(&project, &file, &marker).await?;
+                if let Err(error) = compose::up(&project, &file, &marker).await {
+                    return Err(with_last_words(&engine, &project, None, error).await);
+                }
                 let found = engine.of_service(&project, &wanted).await?;
                 let Some((id, name)) = found else {
+                    let ended = engine.troubled(&project, Some(&wanted)).await;
+                    if ended.is_ok_and(|ended| ended.is_some()) {
+                        let error = HarnessError::node("compose", format!("{file} is up"));
+                        return Err(with_last_words(&engine, &project, Some(&wanted), error).await);
+                    }
                     return Err(HarnessError::Usage(format!(
                         "{file}: no container of a service {wanted:?} runs: the name of one of its services is right"
                     )));
@@ -556,7 +627,7 @@ impl Estate {
         if !self.image.faketime {
             return Err(HarnessError::node(
                 node,
-                "there is no clock to preload in the image: apt-get install faketime, and the next image has it",
+                format!("there is no clock to preload in the image: {NO_CLOCK}"),
             ));
         }
         let sign = if back { '-' } else { '+' };
@@ -798,6 +869,27 @@ impl Drop for Estate {
         // After an orderly end there is nothing left to remove. Otherwise the journal knows what this leaves.
         let _ = self.take_down(false);
     }
+}
+
+/// An error of a compose project, with what the first of its containers says that has ended or is not well.
+async fn with_last_words(
+    engine: &Engine,
+    project: &str,
+    service: Option<&str>,
+    error: HarnessError,
+) -> HarnessError {
+    let HarnessError::Node { node, message } = error else {
+        return error;
+    };
+    let troubled = engine.troubled(project, service).await.ok().flatten();
+    let message = match troubled {
+        Some((name, state)) => {
+            let log = engine.logs(&name, true).await.unwrap_or_default();
+            format!("{message}; {name}: {state}{}", last_words(&log))
+        }
+        None => message,
+    };
+    HarnessError::Node { node, message }
 }
 
 /// Whether a container on this machine is reached at its own address, once it listens.

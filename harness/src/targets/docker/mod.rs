@@ -27,7 +27,7 @@ mod refusal;
 
 pub use command::ContainerCommand;
 pub use container::{Container, Reach};
-pub use engine::Engine;
+pub use engine::{Engine, Kind};
 pub use estate::{Estate, EstatePlan};
 pub use holding::{Holding, remove_recorded};
 pub use image::Recipe;

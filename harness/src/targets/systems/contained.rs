@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use fencepost_workloads::suite::{Fault, FaultKind, On, Suite};
 use fencepost_workloads::systems::Server;
 
-use super::{Doing, Place, Site, System, postgres, server_of};
+use super::{Doing, Place, Site, System, postgres, reference, server_of};
 use crate::error::HarnessError;
 use crate::faults::Greeting;
 use crate::targets::NodeCommand;
@@ -39,24 +39,16 @@ pub(super) fn plan(
         Service::Lock => &suite.nodes.lock,
         Service::Resource => &suite.nodes.resource,
     };
-    let (name, verb, port) = match service {
-        Service::Lock => ("lock", "lock-service", 8_100),
-        Service::Resource => ("resource", "fenced-resource", 8_200),
+    let (name, usual) = match service {
+        Service::Lock => ("lock", 8_100),
+        Service::Resource => ("resource", 8_200),
     };
     let port = match own.as_ref().and_then(|own| own.port) {
         Some(port) => u16::try_from(port.0).expect("a port of a suite is at most 65535"),
-        None => port,
+        None => usual,
     };
-    let mut arguments = vec![
-        verb.to_owned(),
-        "--listen".to_owned(),
-        format!("0.0.0.0:{port}"),
-        "--data".to_owned(),
-        DATA.to_owned(),
-    ];
-    if let Some(defect) = site.defects[service as usize] {
-        arguments.extend(["--defect".to_owned(), defect.to_owned()]);
-    }
+    let mut arguments = reference::arguments(site, service, &format!("0.0.0.0:{port}"));
+    arguments.extend(["--data".to_owned(), DATA.to_owned()]);
     let address = estate.claim_address();
     let upstream = SocketAddr::from((address, port));
     let (side_door, reached) = match estate.is_remote() {
@@ -76,6 +68,7 @@ pub(super) fn plan(
     };
     let jumps = |fault: &Fault| fault.kind == FaultKind::Clock && fault.on.as_ref() == Some(&on);
     if let Some(own) = own {
+        // Nothing is lost by it: what only the reference service can be told is refused with an image of one's own.
         own.image.clone_into(&mut container.image);
         container.composed = own.compose.clone().zip(own.service.clone());
         own.command.clone_into(&mut container.arguments);

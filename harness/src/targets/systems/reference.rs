@@ -13,32 +13,35 @@ struct Reference {
     command: NodeCommand,
 }
 
+/// What the one binary is told to be that service, apart from where its data is: a process and a container alike.
+pub(super) fn arguments(site: &Site<'_>, service: Service, listen: &str) -> Vec<String> {
+    let verb = match service {
+        Service::Lock => "lock-service",
+        Service::Resource => "fenced-resource",
+    };
+    let mut words = vec![verb, "--listen", listen];
+    let open = (service == Service::Resource && !site.compares).then_some("unfenced");
+    if let Some(defect) = site.defects[service as usize].or(open) {
+        words.extend(["--defect", defect]);
+    }
+    let first = site.first_token.map(|first| first.to_string());
+    if let (Service::Lock, Some(first)) = (service, &first) {
+        words.extend(["--first-token", first]);
+    }
+    words.into_iter().map(str::to_owned).collect()
+}
+
 pub(super) fn plan(
     site: &Site<'_>,
     ports: &mut Ports,
     service: Service,
 ) -> Result<Box<dyn System>, HarnessError> {
-    let (name, verb) = match service {
-        Service::Lock => ("lock", "lock-service"),
-        Service::Resource => ("resource", "fenced-resource"),
-    };
+    let name = service.name();
     let address = ports.claim()?;
-    let mut arguments = vec![
-        verb.into(),
-        "--listen".into(),
-        address.to_string().into(),
-        "--data".into(),
-        site.data(name).into(),
-    ];
-    let open = (service == Service::Resource && !site.compares).then_some("unfenced");
-    if let Some(defect) = site.defects[service as usize].or(open) {
-        arguments.extend(["--defect".into(), defect.into()]);
-    }
-    if let (Service::Lock, Some(first)) = (service, site.first_token) {
-        arguments.extend(["--first-token".into(), first.to_string().into()]);
-    }
+    let told = arguments(site, service, &address.to_string());
+    let data = ["--data".into(), site.data(name).into()];
     let command = NodeCommand {
-        arguments,
+        arguments: told.into_iter().map(Into::into).chain(data).collect(),
         ..NodeCommand::new(site.executable, site.marker(name), site.log(name))
     };
     let place = [Place {
