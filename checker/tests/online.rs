@@ -29,7 +29,7 @@ fn recordings(usual: u64) -> u64 {
 /// Any system, telling the truth or not.
 fn any(seed: u64) -> Make {
     if seed % 4 == 3 {
-        let built = |&(ref make, _): &(Make, _)| !make.logs && make.steps <= 400;
+        let built = |(make, _): &(Make, _)| !make.logs && make.steps <= 400;
         let systems: Vec<_> = sabotaged().into_iter().filter(built).collect();
         let (make, _) = &systems[(seed / 4) as usize % systems.len()];
         return Make {

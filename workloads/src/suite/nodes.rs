@@ -91,7 +91,7 @@ impl Nodes {
                 return unfit("takes an image, and perhaps a command and environment, alone");
             }
             node.possible()
-                .or_else(|why| Err(Misfit::between(&[table], format!("[{table}] {why}"))))?;
+                .map_err(|why| Misfit::between(&[table], format!("[{table}] {why}")))?;
         }
         Ok(())
     }
