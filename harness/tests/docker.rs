@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use fencepost::faults;
-use fencepost::targets::docker::Engine;
+use fencepost::targets::docker::cut::Filter;
+use fencepost::targets::docker::{Engine, Recipe};
 use fencepost_workloads::seed::Seed;
 use fencepost_workloads::suite::{Suite, TargetKind};
 use nix::sys::signal::{Signal, kill};
@@ -145,23 +146,34 @@ fn what_only_containers_allow_is_in_force_with_evidence_and_undone() {
         [[fault]]\nkind = \"zombie\"\nevery = \"2s\"\n\
         [[fault]]\nkind = \"freeze\"\non = \"lock\"\nevery = \"6s\"\nlength = \"500ms\"\n\
         [[fault]]\nkind = \"freeze\"\non = \"worker\"\nevery = \"6s\"\nlength = \"500ms\"\n\
-        [[fault]]\nkind = \"cut\"\nevery = \"7s\"\nlength = \"800ms\"\n\
-        [[fault]]\nkind = \"cut\"\ndirection = \"out\"\nevery = \"7s\"\nlength = \"800ms\"\n\
-        [[fault]]\nkind = \"cut\"\non = \"worker\"\nevery = \"7s\"\nlength = \"800ms\"\n\
         [[fault]]\nkind = \"disconnect\"\non = \"lock\"\nevery = \"8s\"\nlength = \"500ms\"\n";
+    let cuts = "[[fault]]\nkind = \"cut\"\nevery = \"7s\"\nlength = \"800ms\"\n\
+        [[fault]]\nkind = \"cut\"\ndirection = \"out\"\nevery = \"7s\"\nlength = \"800ms\"\n\
+        [[fault]]\nkind = \"cut\"\non = \"worker\"\nevery = \"7s\"\nlength = \"800ms\"\n";
+    let mut labels = vec!["zombie", "freeze:lock", "freeze:worker", "disconnect:lock"];
+    let filter = Filter::here();
+    let text = match filter {
+        Ok(_) => {
+            labels.extend(["cut:resource", "cut:resource:out", "cut:worker"]);
+            format!("{text}{cuts}")
+        }
+        Err(_) => text.to_owned(),
+    };
     let (code, end) = run(
-        &suite(out.path(), "contained", text),
+        &suite(out.path(), "contained", &text),
         out.path(),
         &["--seed", "5"],
         None,
     );
     assert_eq!((code, &end["verdict"]), (0, &Value::from("valid")), "{end}");
     assert_eq!(end["troubles"], Value::Array(Vec::new()));
-    let mut labels = vec!["zombie", "freeze:lock", "freeze:worker", "disconnect:lock"];
-    if fencepost::targets::docker::cut::Filter::here().is_ok() {
-        labels.extend(["cut:resource", "cut:resource:out", "cut:worker"]);
-    }
     installed(&end, &labels);
+    let record: Value = serde_json::from_str(&read(&folder(&end), "run.json")).expect("JSON");
+    let dropped = record["means"]["packet drop"].as_str().expect("said");
+    match &filter {
+        Ok(filter) => assert_eq!(dropped, format!("{}, through nsenter", filter.name())),
+        Err(why) => assert_eq!(dropped, format!("no: {why}")),
+    }
     assert_eq!(left_at(&engine, id(&end)), Vec::<String>::new());
     assert_eq!(left_behind(id(&end)), Vec::<String>::new());
 }
@@ -214,7 +226,8 @@ fn an_empty_volume_and_a_second_authority_are_found() {
 #[test]
 fn a_clock_that_jumps_breaks_tokens_that_are_times_and_nothing_else() {
     let Some(engine) = engine() else { return };
-    if !Path::new("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1").exists() {
+    let program = Path::new(env!("CARGO_BIN_EXE_fencepost"));
+    if !Recipe::of(program).expect("it can be read").faketime {
         let skipped = b"SKIPPED: no clock to preload here (apt-get install faketime), so none was made to jump\n";
         let _ = std::io::stderr().write_all(skipped);
         return;
@@ -243,6 +256,32 @@ fn a_clock_that_jumps_breaks_tokens_that_are_times_and_nothing_else() {
         findings(&end)
     );
     assert_eq!(left_at(&engine, id(&end)), Vec::<String>::new());
+}
+
+#[test]
+fn a_fence_can_be_taken_out_and_tokens_begin_where_the_suite_says() {
+    let Some(engine) = engine() else { return };
+    let _turn = turn();
+    let out = tempfile::tempdir().expect("a folder");
+    let text = "[run]\ntime_limit = \"8s\"\n[lock]\nfirst_token = 3000000000\n[expect]\nzombie_writes = 1\n\
+        [[fault]]\nkind = \"zombie\"\nevery = \"1s\"\n";
+    let (code, end) = run(
+        &suite(out.path(), "bites", text),
+        out.path(),
+        &["--seed", "4", "--teeth"],
+        None,
+    );
+    assert_eq!((code, &end["verdict"]), (0, &Value::from("valid")), "{end}");
+    assert_eq!(end["teeth"]["verdict"], "invalid", "{end}");
+    assert_eq!(end["teeth"]["findings"][0], "stale-write-accepted", "{end}");
+    let zombies = end["zombies"].as_array().expect("a list");
+    assert!(!zombies.is_empty());
+    for zombie in zombies {
+        assert!(zombie["token"].as_u64() >= Some(3_000_000_000), "{zombie}");
+    }
+    let second = end["teeth"]["run"].as_str().expect("an id");
+    assert_eq!(left_at(&engine, id(&end)), Vec::<String>::new());
+    assert_eq!(left_at(&engine, second), Vec::<String>::new());
 }
 
 /// An engine that is reached over a network: a relay to the real one's socket.
@@ -418,6 +457,28 @@ fn refused(host: &str, status: i32, expected: &str) {
     assert!(begun.elapsed() < Duration::from_secs(30));
 }
 
+/// Where a server answers whatever it is asked with this status and this page.
+fn answering(status: &str, page: &str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let host = format!("tcp://{}", listener.local_addr().expect("an address"));
+    let answer = format!(
+        "HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{page}",
+        page.len()
+    );
+    std::thread::spawn(move || {
+        for mut client in listener.incoming().flatten() {
+            // Until the request's empty line; a client that hangs up wants no answer.
+            let mut seen = Vec::new();
+            let mut byte = [0];
+            while !seen.ends_with(b"\r\n\r\n") && client.read(&mut byte).is_ok_and(|n| n == 1) {
+                seen.extend(byte);
+            }
+            let _ = client.write_all(answer.as_bytes());
+        }
+    });
+    host
+}
+
 #[test]
 fn an_engine_that_cannot_be_reached_is_told_in_one_line() {
     refused(
@@ -435,6 +496,19 @@ fn an_engine_that_cannot_be_reached_is_told_in_one_line() {
         64,
         "DOCKER_HOST=ssh://somewhere names no engine that can be reached: unix:///var/run/docker.sock or tcp://HOST:2375 is right",
     );
+    for host in ["tcp://", "http://", "tcp://host:notaport", "tcp://a b:1"] {
+        let named = format!("DOCKER_HOST={host} names no engine that can be reached: ");
+        refused(host, 64, &named);
+    }
+    refused("some\nthing", 64, "DOCKER_HOST=some thing names no engine");
+    refused("unix:///no\nsuch", 70, "no engine at unix:///no such: ");
+    // A server that is no engine, with a page that nobody wants to read.
+    let page = format!("<html>{}</html>", "<p>Hello\n".repeat(500));
+    let host = answering("503 Service Unavailable", &page);
+    let told = "status 503 with a page that is no engine's; a Docker engine from 20.10 on is right";
+    refused(&host, 70, told);
+    let host = answering("502 Bad Gateway", "");
+    refused(&host, 70, ": status 502 without a word; ");
     // A file that nobody listens at.
     let file = tempfile::NamedTempFile::new().expect("a file");
     let host = format!("unix://{}", file.path().display());
@@ -470,6 +544,11 @@ fn a_suite_that_does_not_fit_the_target_is_refused() {
             "docker",
             "a clock fault on \"worker\" cannot be done: \"lock\" or \"resource\" is right",
         ),
+        (
+            "[target]\nkind = \"docker\"\n[nodes.lock]\nimage = \"UPPER/Case:1\"\nport = 1\n",
+            "docker",
+            "\"UPPER/Case:1\" is no image: ",
+        ),
     ] {
         let path = suite(out.path(), "unfit", text);
         let mut command = fencepost();
@@ -482,6 +561,82 @@ fn a_suite_that_does_not_fit_the_target_is_refused() {
         assert_eq!(code, 64, "{text}: {stderr}");
         assert!(stderr.contains(expected), "{text}: {stderr}");
         assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    }
+}
+
+#[test]
+fn a_defect_is_not_planted_in_an_image_that_knows_nothing_of_it() {
+    let out = tempfile::tempdir().expect("a folder");
+    let text = format!("[target]\nkind = \"docker\"\n{OWN_RESOURCE}");
+    let path = suite(out.path(), "own", &text);
+    for (flags, expected) in [
+        (
+            &["--defect", "unfenced"][..],
+            "--defect unfenced: it is planted in the reference resource, and [nodes.resource] is another: a suite without [nodes.resource] is right",
+        ),
+        // A holder's defect that stands in the place of a fence.
+        (
+            &["--defect", "clock-check"],
+            "--defect clock-check: it is planted in the reference resource, and ",
+        ),
+        (
+            &["--teeth"],
+            "--teeth: resource.fence: only the reference resource can be told to be without its fence",
+        ),
+    ] {
+        let mut command = fencepost();
+        command
+            .arg("run")
+            .arg(&path)
+            .args(flags)
+            .arg("--out")
+            .arg(out.path());
+        let (code, stdout, stderr) = outcome(&command.output().expect("it runs"));
+        // What is wrong with the suite is told before an engine is asked; the fence is taken out after that.
+        if flags[0] == "--teeth" && engine().is_none() {
+            continue;
+        }
+        assert_eq!((code, stdout.as_str()), (64, ""), "{stderr}");
+        assert!(stderr.contains(expected), "{stderr:?} lacks {expected:?}");
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    }
+}
+
+#[test]
+fn packets_are_dropped_by_root_or_the_run_is_refused_before_it_begins() {
+    if engine().is_none() {
+        return;
+    }
+    let out = tempfile::tempdir().expect("a folder");
+    let path = suite(out.path(), "cuts", "[[fault]]\nkind = \"cut\"\n");
+    let refused = |host: Option<&str>| {
+        let mut command = fencepost();
+        command
+            .arg("run")
+            .arg(&path)
+            .args(["--target", "docker", "--out"])
+            .arg(out.path());
+        // What the packet filter needs is looked for here; `nsenter` alone is not enough.
+        match host {
+            Some(host) => command.env("DOCKER_HOST", host),
+            None => command.env("PATH", "/no/such"),
+        };
+        let (code, stdout, stderr) = outcome(&command.output().expect("it runs"));
+        assert_eq!((code, stdout.as_str()), (64, ""), "{stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+        stderr
+    };
+    let here = refused(None);
+    assert!(
+        here.contains("cuts cannot run here: cut:resource drops packets, and "),
+        "{here}"
+    );
+    if Path::new("/var/run/docker.sock").exists() {
+        let elsewhere = refused(Some(&relay()));
+        assert!(
+            elsewhere.contains("is not of this machine: disconnect is right instead"),
+            "{elsewhere}"
+        );
     }
 }
 
@@ -519,15 +674,7 @@ fn images_and_compose_services_of_ones_own_are_attacked_alike_and_all_of_them_is
         "own",
         &format!("[target]\nkind = \"docker\"\n{text}"),
     );
-    let installed_compose = ["docker compose version", "docker-compose version"]
-        .iter()
-        .any(|words| {
-            std::process::Command::new("sh")
-                .args(["-c", words])
-                .output()
-                .is_ok_and(|output| output.status.success())
-        });
-    if installed_compose {
+    if composes() {
         let (code, end) = run(&path, out.path(), &["--seed", "2"], None);
         assert_eq!((code, &end["verdict"]), (0, &Value::from("valid")), "{end}");
         installed(&end, &["zombie", "kill:lock", "kill:resource"]);
@@ -541,7 +688,95 @@ fn images_and_compose_services_of_ones_own_are_attacked_alike_and_all_of_them_is
 
         std::fs::write(&compose, "services: [\n").expect("written");
         begins_not(&path, 64, "compose cannot use it: ");
+        std::fs::remove_file(&compose).expect("removed");
+        let (code, _, stderr) =
+            outcome(&fencepost().arg("run").arg(&path).output().expect("it runs"));
+        assert_eq!((code, stderr.lines().count()), (64, 1), "{stderr}");
+        let told = format!(
+            "compose = {compose:?}: No such file or directory (os error 2); a compose file is right"
+        );
+        assert!(stderr.contains(&told), "{stderr}");
+
+        // One whose service ends at once: its last words are told.
+        let broken = "services:\n  thelock:\n    image: fencepost:latest\n    command: [lock-service, --nonsense]\n";
+        std::fs::write(&compose, broken).expect("written");
+        begins_not(
+            &path,
+            70,
+            "its last words: fencepost: unexpected argument '--nonsense'",
+        );
     }
+}
+
+/// Whether there is a compose of either kind.
+fn composes() -> bool {
+    let answers = |words: &&str| {
+        let mut shell = std::process::Command::new("sh");
+        let output = shell.args(["-c", words]).output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    ["docker compose version", "docker-compose version"]
+        .iter()
+        .any(answers)
+}
+
+#[test]
+fn what_a_compose_goes_on_making_after_the_run_was_killed_is_healed_too() {
+    let Some(engine) = engine() else { return };
+    if !composes() {
+        let skipped = b"SKIPPED: there is no compose, so none was left alone\n";
+        let _ = std::io::stderr().write_all(skipped);
+        return;
+    }
+    let _turn = turn();
+    own_image();
+    let out = tempfile::tempdir().expect("a folder");
+    let compose = out.path().join("compose.yaml");
+    // One after the other, so that it takes its time.
+    let mut services = "services:\n".to_owned();
+    for number in 1..=8 {
+        services += &format!(
+            "  s{number}:\n    image: fencepost:latest\n    command: [lock-service, --listen, \"0.0.0.0:8100\", --data, /data]\n"
+        );
+        if number > 1 {
+            services += &format!("    depends_on: [s{}]\n", number - 1);
+        }
+    }
+    std::fs::write(&compose, services).expect("written");
+    let text = format!(
+        "[target]\nkind = \"docker\"\n[nodes.lock]\ncompose = \"{}\"\nservice = \"s1\"\nport = 8100\n",
+        compose.display()
+    );
+    let path = suite(out.path(), "composing", &text);
+    let mut killed = Running::start(&path, out.path(), &[]);
+    let has = |run: &Running, service: &'static str| {
+        let Some(id) = run.id() else { return false };
+        let (asked, project) = (engine.clone(), format!("fencepost-{id}"));
+        let found = engine.wait_for(async move { asked.of_service(&project, service).await });
+        found.expect("the engine answers").is_some()
+    };
+    assert!(killed.reaches("its second service", |run| has(run, "s2")));
+    let run = killed.id().expect("it has a folder");
+    let harness = killed.harness().expect("beside its guardian");
+    killed.signal(Signal::SIGSTOP);
+    kill(harness, Signal::SIGKILL).expect("it is ours");
+    killed.signal(Signal::SIGKILL);
+    assert_eq!(killed.end().0, None);
+    let left = left_behind(&run);
+    assert!(!left.is_empty(), "the compose goes on by itself");
+    assert!(!has(&killed, "s8"), "it is not done");
+
+    let (code, stdout, stderr) =
+        outcome(&fencepost().args(["heal", &run]).output().expect("it runs"));
+    assert_eq!(code, 0, "{stdout}{stderr}");
+    assert_eq!(left_behind(&run), Vec::<String>::new());
+    assert_eq!(left_at(&engine, &run), Vec::<String>::new());
+    let (asked, project) = (engine.clone(), format!("fencepost-{run}"));
+    let there = engine.wait_for(async move { asked.remove_project(&project).await });
+    assert!(
+        !there.expect("the engine answers"),
+        "all of it was removed already"
+    );
 }
 
 /// A run whose set-up fails: this status, and one line that holds this, with everything taken down.
