@@ -79,7 +79,7 @@ pub enum Verb {
     Healthy(HealthyArguments),
     /// The time of this machine's wall clock, in seconds since 1970; for a look at the clock of a container.
     #[command(hide = true)]
-    Clock,
+    Clock(ClockArguments),
     /// Start a container that waits for its standard input, and be that.
     #[command(hide = true)]
     Attach(AttachArguments),
@@ -469,6 +469,14 @@ pub struct HealthyArguments {
     /// What is asked for, e.g. 127.0.0.1:8100/healthz.
     #[arg(value_name = "HOST:PORT/PATH")]
     pub url: String,
+}
+
+/// `fencepost clock`
+#[derive(Args, Debug)]
+pub struct ClockArguments {
+    /// Before it is told: what the file of a preloaded clock is to say from now on.
+    #[arg(long, value_names = ["FILE", "SECONDS"], num_args = 2, allow_hyphen_values = true)]
+    pub set: Option<Vec<String>>,
 }
 
 /// `fencepost attach`

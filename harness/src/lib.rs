@@ -100,7 +100,7 @@ fn dispatch(verb: &Verb) -> Result<u8, HarnessError> {
         Verb::Worker => commands::serve::worker(),
         Verb::Image(arguments) => commands::image::image(arguments),
         Verb::Healthy(arguments) => commands::image::healthy(arguments),
-        Verb::Clock => commands::image::clock(),
+        Verb::Clock(arguments) => commands::image::clock(arguments),
         Verb::Attach(arguments) => commands::attach::attach(arguments),
     }
 }

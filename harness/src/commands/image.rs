@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::cli::{HealthyArguments, ImageArguments};
+use crate::cli::{ClockArguments, HealthyArguments, ImageArguments};
 use crate::error::{EXIT_FAILURE, HarnessError};
 use crate::runtime;
 use crate::targets::docker::{Engine, Recipe};
@@ -60,11 +60,23 @@ pub fn healthy(arguments: &HealthyArguments) -> Result<u8, HarnessError> {
     Ok(if fine { 0 } else { EXIT_FAILURE })
 }
 
-/// `fencepost clock`: what time it is, as a container beside us is told.
+/// `fencepost clock`: what time it is, as a container beside us is told; and its clock set, where that is asked for.
+///
+/// A preloaded clock reads its file at every look at the time, and ends the program if it meets half of one: so the file
+/// is made beside it and takes its place in one step.
 ///
 /// # Errors
-/// None.
-pub fn clock() -> Result<u8, HarnessError> {
+/// When the file cannot be written.
+pub fn clock(arguments: &ClockArguments) -> Result<u8, HarnessError> {
+    if let Some([file, seconds]) = arguments.set.as_deref() {
+        let failed = |source| HarnessError::System {
+            what: "set a preloaded clock",
+            source,
+        };
+        let fresh = format!("{file}.new");
+        std::fs::write(&fresh, format!("{seconds}\n")).map_err(failed)?;
+        std::fs::rename(&fresh, file).map_err(failed)?;
+    }
     say(chrono::Utc::now().timestamp());
     Ok(0)
 }

@@ -40,6 +40,8 @@ pub const PROXY_API: u16 = 8_474;
 const ROUTED_WITHIN: Duration = Duration::from_secs(3);
 /// The file of a service's volume that its clock reads, where it has one of ours.
 const CLOCK_FILE: &str = "clock";
+/// The same, as the service sees it.
+const CLOCK_IN_IMAGE: &str = "/data/clock";
 /// What helps where a clock is to jump and cannot.
 const NO_CLOCK: &str = "apt-get install faketime, and the next image has it";
 /// How long a container may take to be started by another process.
@@ -631,7 +633,13 @@ impl Estate {
             ));
         }
         let sign = if back { '-' } else { '+' };
-        let text = format!("{sign}{}\n", by.as_secs());
+        let seconds = format!("{sign}{}", by.as_secs());
+        let set = ["/fencepost", "clock", "--set", CLOCK_IN_IMAGE, &seconds];
+        if self.ask_inside(node, &set).await.is_ok() {
+            return Ok(());
+        }
+        // It is down, so nobody reads the file while it is written.
+        let text = format!("{seconds}\n");
         let (engine, name) = (self.engine.clone(), self.name_of(node));
         self.make(async move {
             engine
