@@ -14,7 +14,6 @@ use fencepost::targets::docker::cut::Filter;
 use fencepost::targets::docker::{Engine, Recipe};
 use fencepost_workloads::seed::Seed;
 use fencepost_workloads::suite::{Suite, TargetKind};
-use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use support::{Running, fencepost, findings, left_behind, only_json, outcome, read, turn};
@@ -374,11 +373,7 @@ fn two_runs_at_once_do_not_disturb_each_other_and_what_a_killed_one_left_is_heal
     let mut killed = Running::start(&suite(two.path(), "killed", text), two.path(), &docker);
     assert!(killed.reaches("a fault", Running::under_a_fault));
     let run = killed.id().expect("it has a folder");
-    let harness = killed.harness().expect("beside its guardian");
-    // Both, so that nobody is left to tidy up.
-    killed.signal(Signal::SIGSTOP);
-    kill(harness, Signal::SIGKILL).expect("it is ours");
-    killed.signal(Signal::SIGKILL);
+    killed.kill_both();
     assert_eq!(killed.end().0, None);
     assert!(
         !left_at(&engine, &run).is_empty(),
@@ -757,10 +752,7 @@ fn what_a_compose_goes_on_making_after_the_run_was_killed_is_healed_too() {
     };
     assert!(killed.reaches("its second service", |run| has(run, "s2")));
     let run = killed.id().expect("it has a folder");
-    let harness = killed.harness().expect("beside its guardian");
-    killed.signal(Signal::SIGSTOP);
-    kill(harness, Signal::SIGKILL).expect("it is ours");
-    killed.signal(Signal::SIGKILL);
+    killed.kill_both();
     assert_eq!(killed.end().0, None);
     let left = left_behind(&run);
     assert!(!left.is_empty(), "the compose goes on by itself");

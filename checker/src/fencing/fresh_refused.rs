@@ -28,14 +28,14 @@ use crate::history::{Datum, Function, MarkScope, Operation, Outcome, Token};
 
 /// What grants say about the tokens that a mark may have.
 #[derive(Clone, Copy, Debug, Default)]
-struct Granted {
+pub(crate) struct Granted {
     highest: Option<Token>,
     /// An acquire without a certain answer may have been granted anything.
     doubt: bool,
 }
 
 impl Granted {
-    fn note(&mut self, operation: &Operation) {
+    pub fn note(&mut self, operation: &Operation) {
         match (operation.function, operation.outcome, operation.token) {
             (Function::Acquire | Function::Renew, Outcome::Ok, Some(token)) => {
                 self.highest = self.highest.max(Some(token));
@@ -46,7 +46,7 @@ impl Granted {
         }
     }
 
-    fn may_exceed(&self, token: Token) -> bool {
+    pub fn may_exceed(&self, token: Token) -> bool {
         self.doubt || self.highest > Some(token)
     }
 }

@@ -85,6 +85,7 @@ use std::thread;
 
 pub(crate) use case::Case;
 pub(crate) use epochs::entangled;
+pub(crate) use fresh_refused::Granted;
 pub(crate) use lease::on_lock_service;
 pub(crate) use linearizable::{Exact, Why};
 pub(crate) use proof::LateWrite;

@@ -17,7 +17,7 @@ use super::case::Case;
 use super::kinds::Kind;
 use super::moments::Moment;
 use super::width;
-use crate::history::{Function, Outcome, Token};
+use crate::history::{Function, Operation, Outcome, Token};
 
 /// Why the high water was at least `high_water` once `op` had completed.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -201,8 +201,7 @@ impl ProofSweep {
         let operation = case.operation(op);
         let spot = case.spots[op];
         let (scope, object) = (spot.scope as usize, spot.object as usize);
-        let key = operation.key.map_or(0, |key| key.position() + 1);
-        let lock = case.lock_place(op);
+        let (key, lock) = (key_place(operation), case.lock_place(op));
         let before = self.known[self.when_sent[op] as usize];
         if let (Some(reported), Some(proof)) = (reported(case, op), before)
             && reported < proof.high_water
@@ -237,8 +236,7 @@ impl ProofSweep {
         let operation = case.operation(op);
         let spot = case.spots[op];
         let (scope, object) = (spot.scope as usize, spot.object as usize);
-        let key = operation.key.map_or(0, |key| key.position() + 1);
-        let lock = case.lock_place(op);
+        let (key, lock) = (key_place(operation), case.lock_place(op));
         self.when_sent[op] = self.known_of_scope[scope];
         let Some(token) = operation.token else {
             let proven = marks[scope].proven;
@@ -283,6 +281,11 @@ impl ProofSweep {
             mark.presented.entry(token).or_insert(op);
         }
     }
+}
+
+/// Where a key stands in a table by key; none at all has a place too.
+fn key_place(operation: &Operation) -> usize {
+    operation.key.map_or(0, |key| key.position() + 1)
 }
 
 /// A write was answered `ok`, or its value was read.

@@ -10,18 +10,11 @@ use super::arrival::Arrival;
 use super::hash::Map;
 use super::marks::Place;
 use super::words::{Kept, Scope, writes};
+use crate::fencing::Granted;
 use crate::history::{Function, MarkScope, Name, Operation, Outcome, Token};
 
 /// How many refusals of a key can still be taken back.
 const MOST_KEPT: usize = 256;
-
-/// What grants say about the tokens that a mark may have.
-#[derive(Clone, Copy, Debug, Default)]
-struct Granted {
-    highest: Option<Token>,
-    /// An acquire without a certain answer may have been granted anything.
-    doubt: bool,
-}
 
 #[derive(Clone, Debug, Default)]
 struct Mark {
@@ -159,22 +152,5 @@ impl Mark {
         if self.shown.as_ref().is_none_or(|&(least, _)| token < least) {
             self.shown = Some((token, Kept::clone(op)));
         }
-    }
-}
-
-impl Granted {
-    fn note(&mut self, operation: &Operation) {
-        match (operation.function, operation.outcome, operation.token) {
-            (Function::Acquire | Function::Renew, Outcome::Ok, Some(token)) => {
-                self.highest = self.highest.max(Some(token));
-            }
-            (Function::Acquire, Outcome::Ok, None)
-            | (Function::Acquire | Function::Renew, Outcome::Unknown, _) => self.doubt = true,
-            _ => {}
-        }
-    }
-
-    fn may_exceed(&self, token: Token) -> bool {
-        self.doubt || self.highest > Some(token)
     }
 }

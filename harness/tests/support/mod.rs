@@ -220,6 +220,15 @@ impl Running {
         }
     }
 
+    /// Kills the harness and its guardian, so that nobody is left to tidy up.
+    pub fn kill_both(&mut self) {
+        let harness = self.harness().expect("beside its guardian");
+        // Stopped first, so that it has no time to do anything.
+        self.signal(Signal::SIGSTOP);
+        kill(harness, Signal::SIGKILL).expect("it is ours");
+        self.signal(Signal::SIGKILL);
+    }
+
     /// The harness, once it is beside its guardian.
     pub fn harness(&self) -> Option<Pid> {
         child_of(self.child.id())

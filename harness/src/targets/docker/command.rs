@@ -4,6 +4,9 @@ use std::net::Ipv4Addr;
 
 use super::image::FAKETIME_IN_IMAGE;
 
+/// The file that a preloaded clock reads, as its node sees it.
+pub(super) const CLOCK_IN_IMAGE: &str = "/data/clock";
+
 /// What a container is to be.
 #[derive(Clone, Debug)]
 pub struct ContainerCommand {
@@ -32,7 +35,7 @@ impl ContainerCommand {
     pub fn with_a_clock(&mut self) {
         for (name, value) in [
             ("LD_PRELOAD", FAKETIME_IN_IMAGE),
-            ("FAKETIME_TIMESTAMP_FILE", "/data/clock"),
+            ("FAKETIME_TIMESTAMP_FILE", CLOCK_IN_IMAGE),
             ("FAKETIME_NO_CACHE", "1"),
             // Else everything that waits would wait for the time that jumped.
             ("DONT_FAKE_MONOTONIC", "1"),

@@ -18,7 +18,7 @@ use bollard::models::{
 use fencepost_workloads::suite::{Fault, FaultKind, NodeImage};
 use tokio::sync::RwLock;
 
-use super::command::ContainerCommand;
+use super::command::{CLOCK_IN_IMAGE, ContainerCommand};
 use super::compose;
 use super::container::{Container, Reach};
 use super::cut::Filter;
@@ -40,8 +40,6 @@ pub const PROXY_API: u16 = 8_474;
 const ROUTED_WITHIN: Duration = Duration::from_secs(3);
 /// The file of a service's volume that its clock reads, where it has one of ours.
 const CLOCK_FILE: &str = "clock";
-/// The same, as the service sees it.
-const CLOCK_IN_IMAGE: &str = "/data/clock";
 /// What helps where a clock is to jump and cannot.
 const NO_CLOCK: &str = "apt-get install faketime, and the next image has it";
 /// How long a container may take to be started by another process.
