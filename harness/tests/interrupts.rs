@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
-use support::{Running, left_behind, only_json, short_suite, turn};
+use support::{Running, left_behind, only_json, short_suite, state_home, turn};
 
 /// Faults as close together as a short load needs.
 const FAULTS: &str = "[[fault]]\nkind = \"kill\"\non = \"lock\"\nevery = \"700ms\"\n\
@@ -92,7 +92,11 @@ fn an_interrupt_in_any_phase_ends_in_a_verdict_and_a_report_and_leaves_nothing()
 #[test]
 fn an_interrupt_of_the_load_says_so_and_ends_it_early() {
     let _turn = turn();
-    for phase in ["load", "a fault"] {
+    for (phase, signal) in [
+        ("load", Signal::SIGINT),
+        ("load", Signal::SIGHUP),
+        ("a fault", Signal::SIGTERM),
+    ] {
         let out = tempfile::tempdir().expect("a folder");
         let suite = short_suite(out.path(), 60, FAULTS);
         let mut run = Running::start(&suite, out.path(), &["--seed", "4"]);
@@ -100,12 +104,7 @@ fn an_interrupt_of_the_load_says_so_and_ends_it_early() {
             "load" => run.reaches_phase(phase),
             _ => run.reaches(phase, Running::under_a_fault),
         });
-        // Both go to the guardian, as a terminal's and a `kill` do.
-        let signal = if phase == "load" {
-            Signal::SIGINT
-        } else {
-            Signal::SIGTERM
-        };
+        // All go to the guardian, as those of a terminal and of `kill` do.
         run.signal(signal);
         let begun = std::time::Instant::now();
         let (_, stdout) = run.end();
@@ -121,6 +120,12 @@ fn an_interrupt_of_the_load_says_so_and_ends_it_early() {
     }
 }
 
+/// Whether a hundred operations or more are on record.
+fn has_recorded(run: &Running) -> bool {
+    let history = run.folder().map(|folder| folder.join("history.jsonl"));
+    history.is_some_and(|path| std::fs::metadata(path).is_ok_and(|file| file.len() > 20_000))
+}
+
 #[test]
 fn a_second_interrupt_does_not_wait_for_a_fault_that_cannot_end() {
     let _turn = turn();
@@ -132,10 +137,7 @@ fn a_second_interrupt_does_not_wait_for_a_fault_that_cannot_end() {
     );
     let suite = short_suite(out.path(), 60, &more);
     let mut run = Running::start(&suite, out.path(), &["--seed", "4", "--faults", "none"]);
-    assert!(run.reaches("some operations", |run| {
-        let history = run.folder().map(|folder| folder.join("history.jsonl"));
-        history.is_some_and(|path| std::fs::metadata(path).is_ok_and(|file| file.len() > 20_000))
-    }));
+    assert!(run.reaches("some operations", has_recorded));
     run.signal(Signal::SIGINT);
     assert!(run.reaches_phase("settle"));
     let begun = std::time::Instant::now();
@@ -147,4 +149,51 @@ fn a_second_interrupt_does_not_wait_for_a_fault_that_cannot_end() {
         left_behind(only_json(&stdout)["run"].as_str().expect("an id")),
         Vec::<String>::new()
     );
+}
+
+#[test]
+fn a_run_that_is_to_outlive_its_terminal_does_not_end_with_it() {
+    let _turn = turn();
+    let out = tempfile::tempdir().expect("a folder");
+    let suite = short_suite(out.path(), 2, "");
+    let mut nohup = std::process::Command::new("nohup");
+    nohup
+        .arg(env!("CARGO_BIN_EXE_fencepost"))
+        .env("XDG_STATE_HOME", state_home());
+    let mut run = Running::start_as(nohup, &suite, out.path(), &["--seed", "4"]);
+    assert!(run.reaches_phase("load"));
+    run.signal(Signal::SIGHUP);
+    let (_, stdout) = run.end();
+    let end = only_json(&stdout);
+    assert_eq!(end["ended_early"], Value::Null, "{end}");
+}
+
+#[test]
+fn final_reads_that_nobody_answers_hold_an_interrupt_up_for_a_moment_only() {
+    let _turn = turn();
+    let out = tempfile::tempdir().expect("a folder");
+    // Reads are told to have failed; all else is done.
+    let script = out.path().join("worker.sh");
+    let binary = env!("CARGO_BIN_EXE_fencepost");
+    let answers =
+        r#"s/^{"id":\([0-9]*\),"type":"ok",.*"value".*/{"id":\1,"type":"fail","error":"lost"}/"#;
+    std::fs::write(&script, format!("'{binary}' worker | sed -u '{answers}'\n"))
+        .expect("it can be written");
+    let more = format!("[worker]\ncommand = [\"sh\", \"{}\"]\n", script.display());
+    let suite = short_suite(out.path(), 60, &more);
+    let mut run = Running::start(&suite, out.path(), &["--seed", "4", "--faults", "none"]);
+    assert!(run.reaches("a value of every key", has_recorded));
+    run.signal(Signal::SIGINT);
+    assert!(run.reaches_phase("final-reads"));
+    let begun = std::time::Instant::now();
+    let (code, stdout) = run.end();
+    let end = only_json(&stdout);
+    assert_eq!(code, Some(2), "{end}");
+    assert!(
+        end["ended_early"]
+            .as_str()
+            .is_some_and(|why| why.contains("final reads were cut short")),
+        "{end}"
+    );
+    assert!(begun.elapsed() < Duration::from_secs(8), "{end}");
 }

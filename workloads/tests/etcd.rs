@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use fencepost_workloads::client::{Failure, Reason};
-use fencepost_workloads::protocol::Options;
+use fencepost_workloads::protocol::{Options, Settings};
 use support::{
     Answers, Cable, Server, eventually, held, lock_of, lock_steward, not_held, options,
     other_failure, prepared, resource_of, stale, unknown, value,
@@ -334,4 +334,59 @@ async fn a_run_is_cleared_with_all_its_keys_and_nothing_else() {
         .acquire("a", LONG, NO_WAIT)
         .await;
     free.expect("the lock's key is gone too");
+}
+
+#[tokio::test]
+async fn a_server_that_asks_for_a_password_lets_in_who_has_it_and_says_to_others_what_is_wrong() {
+    let Some(server) = etcd(&fenced()).await else {
+        return;
+    };
+    let ask = async |path: &str, body: &str| {
+        let url = format!("http://{}/v3/auth/{path}", server.address);
+        let sent = reqwest::Client::new().post(url).body(body.to_owned());
+        let answer = sent.send().await.expect("it listens");
+        assert!(answer.status().is_success(), "{path}: {answer:?}");
+    };
+    ask("user/add", r#"{"name":"root","password":"open sesame"}"#).await;
+    ask("role/add", r#"{"name":"root"}"#).await;
+    ask("user/grant", r#"{"user":"root","role":"root"}"#).await;
+    ask("enable", "{}").await;
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let with = |text: &str| {
+        let path = folder.path().join(format!("{}.txt", text.len()));
+        std::fs::write(&path, text).expect("a file");
+        let settings = Settings {
+            user: Some("root".to_owned()),
+            password_file: Some(path),
+            ..Settings::default()
+        };
+        Options {
+            lock_settings: settings.clone(),
+            resource_settings: settings,
+            ..fenced()
+        }
+    };
+    let right = with("open sesame\n");
+    let lock = lock_of("c1", &server.address, &right);
+    let token = lock.acquire("a", LONG, NO_WAIT).await.expect("free").token;
+    let resource = resource_of("c1", &server.address, &right);
+    resource.write("k", token, "c1-1").await.expect("let in");
+    lock.renew("a", token, LONG).await.expect("still held");
+
+    for stranger in [fenced(), with("open wheat")] {
+        let resource = resource_of("c2", &server.address, &stranger);
+        let refused = resource.write("k", token, "c2-1").await;
+        let told = other_failure(refused);
+        assert!(!told.contains("wheat"), "{told}");
+        assert!(
+            told.contains("user name is empty") || told.contains("authentication failed"),
+            "{told}"
+        );
+    }
+    let steward = support::employ(lock_steward("etcd"), &server.address, &right);
+    steward
+        .clear()
+        .await
+        .expect("it is cleared by who is let in");
 }

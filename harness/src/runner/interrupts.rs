@@ -1,7 +1,11 @@
-//! Ctrl-C and SIGTERM, counted: the first ends the load, the second cuts short what is still being waited for.
+//! Ctrl-C, SIGTERM and a terminal that hung up, counted: the first ends the load, the second cuts short what is still
+//! being waited for.
 
+use nix::sys::signal::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
+
+use crate::targets::proc;
 
 /// How often the user has asked the run to end.
 #[derive(Clone, Debug)]
@@ -18,16 +22,20 @@ impl Interrupts {
         let registered = (
             signal(SignalKind::interrupt()),
             signal(SignalKind::terminate()),
+            // Under `nohup` a run is meant to outlive its terminal.
+            (!proc::ignores(Signal::SIGHUP)).then(|| signal(SignalKind::hangup())),
         );
         tokio::spawn(async move {
-            let (Ok(mut interrupt), Ok(mut terminate)) = registered else {
+            let (Ok(mut interrupt), Ok(mut terminate), hangup) = registered else {
                 // A process that cannot listen for signals is ended by them, and its nodes with it.
                 return;
             };
+            let mut hangup = hangup.and_then(Result::ok);
             loop {
                 tokio::select! {
                     _ = interrupt.recv() => {}
                     _ = terminate.recv() => {}
+                    Some(_) = async { hangup.as_mut()?.recv().await } => {}
                 }
                 sender.send_modify(|count| *count += 1);
             }

@@ -39,6 +39,8 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 const ENDS_WITHIN: Duration = Duration::from_millis(500);
 /// How long the final reads may take.
 const READ_WITHIN: Duration = Duration::from_secs(10);
+/// How long they may go on after a signal.
+const READ_AFTER_A_SIGNAL: Duration = Duration::from_secs(2);
 
 /// A run that has been set up.
 pub(super) struct Stage {
@@ -272,12 +274,18 @@ impl Stage {
         }
     }
 
-    /// Reads every key once more. A second signal cuts it short, and so does the death of what is read from.
+    /// Reads every key once more. A signal leaves it little time and a second one none, and so does the death of what is
+    /// read from.
     pub(super) async fn final_reads(&mut self, record: &mut RunRecord, interrupts: &Interrupts) {
         let watched = Watched::after_the_faults(&self.target);
         let unread = {
             let reads = self.conductor.final_reads(READ_WITHIN);
             tokio::pin!(reads);
+            let hurried = async {
+                interrupts.reach(1).await;
+                tokio::time::sleep(READ_AFTER_A_SIGNAL).await;
+            };
+            tokio::pin!(hurried);
             loop {
                 if self.dead.iter().any(|name| name != Service::Lock.name()) {
                     record
@@ -289,6 +297,13 @@ impl Stage {
                     unread = &mut reads => break unread,
                     () = interrupts.reach(2) => {
                         record.ended_early = Some("by a second signal; the final reads were cut short".to_owned());
+                        break Vec::new();
+                    }
+                    () = &mut hurried => {
+                        record.ended_early = Some(format!(
+                            "by a signal; the final reads were cut short, as not all were answered within {} s of it",
+                            READ_AFTER_A_SIGNAL.as_secs()
+                        ));
                         break Vec::new();
                     }
                     died = watched.unplanned_death(&mut self.dead) => record.troubles.push(died),

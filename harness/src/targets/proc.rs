@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 
 /// The environment variable that marks every process of a run: `<run>/<node>`.
@@ -105,6 +106,17 @@ pub fn is_stopped(pid: i32) -> bool {
 #[must_use]
 pub fn is_alive(pid: i32) -> bool {
     state(Path::new(&format!("/proc/{pid}/stat"))).is_some_and(|state| !matches!(state, 'Z' | 'X'))
+}
+
+/// Whether this process was told to ignore the signal, by itself or by whoever started it (`nohup`).
+#[must_use]
+pub fn ignores(signal: Signal) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .is_some_and(|mask| mask >> (signal as i32 - 1) & 1 == 1)
 }
 
 /// When `pid` was started, in clock ticks since the machine's boot; `None` where there is no such process.
