@@ -3,10 +3,13 @@
 
 mod support;
 
+use std::fs::Permissions;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::os::unix::net::UnixStream;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use fencepost::faults;
@@ -16,7 +19,9 @@ use fencepost_workloads::seed::Seed;
 use fencepost_workloads::suite::{Suite, TargetKind};
 use nix::unistd::Pid;
 use serde_json::Value;
-use support::{Running, fencepost, findings, left_behind, only_json, outcome, read, turn};
+use support::{
+    Running, SmallDisk, fencepost, findings, left_behind, only_json, outcome, read, turn,
+};
 
 /// The engine; `None`, loudly, where there is none.
 fn engine() -> Option<Engine> {
@@ -508,6 +513,62 @@ fn an_engine_that_cannot_be_reached_is_told_in_one_line() {
     let file = tempfile::NamedTempFile::new().expect("a file");
     let host = format!("unix://{}", file.path().display());
     refused(&host, 70, "docker: no engine answers at ");
+}
+
+/// Somebody who may not open the engine's socket, without a word of root's.
+#[test]
+fn a_socket_that_one_may_not_open_is_told_in_one_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("engine.sock");
+    let _listener = UnixListener::bind(&socket).expect("it listens");
+    for (path, mode) in [(folder.path(), 0o777), (socket.as_path(), 0o600)] {
+        std::fs::set_permissions(path, Permissions::from_mode(mode)).expect("ours");
+    }
+    let somebody = || {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
+        command.arg(env!("CARGO_BIN_EXE_fencepost"));
+        command
+    };
+    if !somebody()
+        .arg("--version")
+        .output()
+        .is_ok_and(|output| output.status.success())
+    {
+        let skipped = b"SKIPPED: nobody else can be made to run this binary here; root can\n";
+        // Past the capture of the test runner.
+        let _ = std::io::stderr().write_all(skipped);
+        return;
+    }
+    let output = somebody()
+        .args(["run", "--target", "docker", "--out"])
+        .arg(folder.path())
+        .env("XDG_STATE_HOME", folder.path())
+        .env("DOCKER_HOST", format!("unix://{}", socket.display()))
+        .output()
+        .expect("it runs");
+    let (code, stdout, stderr) = outcome(&output);
+    assert_eq!((code, stdout.as_str()), (70, ""), "{stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    let told = format!(
+        "docker: no permission on unix://{}: be root, or a member of the group",
+        socket.display()
+    );
+    assert!(stderr.contains(&told), "{stderr}");
+    let Some(small) = SmallDisk::mount("8m") else {
+        return;
+    };
+    let suite_folder = tempfile::tempdir().expect("a folder");
+    let suite = suite(suite_folder.path(), "full", "[run]\ntime_limit = \"60s\"\n");
+    let flags = ["--rate", "max", "--seed", "1", "--faults", "none"];
+    let (code, end) = run(&suite, small.path(), &flags, None);
+    assert_eq!(code, 70, "{end}");
+    let troubles = end["troubles"].to_string();
+    assert!(troubles.contains("No space left on device"), "{end}");
+    assert_ne!(end["verdict"], Value::from("invalid"), "{end}");
+    assert!(end["stats"]["operations"].as_u64() > Some(50), "{end}");
+    assert_eq!(left_at(&engine, id(&end)), Vec::<String>::new());
+    assert_eq!(left_behind(id(&end)), Vec::<String>::new());
 }
 
 #[test]

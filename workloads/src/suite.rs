@@ -1201,7 +1201,7 @@ mod tests {
         ] {
             let message = refused(&node(line));
             assert!(
-                message.contains("[nodes.resource] ") && message.contains(expected),
+                message.contains("nodes.resource: ") && message.contains(expected),
                 "{line}: {message}"
             );
             assert_eq!(message.lines().count(), 1);
@@ -1226,7 +1226,7 @@ mod tests {
         let proxy =
             "[target]\nkind = \"docker\"\n[nodes.toxiproxy]\nimage = \"tox:1\"\nport = 8474\n";
         assert!(refused(proxy).contains(
-            "[nodes.toxiproxy] takes an image, and perhaps a command and environment, alone"
+            "nodes.toxiproxy: takes an image, and perhaps a command and environment, alone"
         ));
     }
 

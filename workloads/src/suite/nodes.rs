@@ -66,7 +66,7 @@ impl Nodes {
             ("toxiproxy", "nodes.toxiproxy", &self.toxiproxy),
         ] {
             let Some(node) = node else { continue };
-            let unfit = |why: &str| Err(Misfit::between(&[table], format!("[{table}] {why}")));
+            let unfit = |why: &str| Err(Misfit::between(&[table], why.to_owned()));
             match (&node.image, &node.compose, &node.service) {
                 (Some(_), None, None) => {}
                 (None, Some(_), Some(_)) if name != "toxiproxy" => {
@@ -91,7 +91,7 @@ impl Nodes {
                 return unfit("takes an image, and perhaps a command and environment, alone");
             }
             node.possible()
-                .map_err(|why| Misfit::between(&[table], format!("[{table}] {why}")))?;
+                .map_err(|why| Misfit::between(&[table], why))?;
         }
         Ok(())
     }
