@@ -19,75 +19,8 @@ use fencepost_workloads::seed::Seed;
 use fencepost_workloads::suite::{Suite, TargetKind};
 use nix::unistd::Pid;
 use serde_json::Value;
-use support::{
-    Running, SmallDisk, fencepost, findings, left_behind, only_json, outcome, read, turn,
-};
-
-/// The engine; `None`, loudly, where there is none.
-fn engine() -> Option<Engine> {
-    match Engine::reach() {
-        Ok(engine) => Some(engine),
-        Err(error) => {
-            let skipped =
-                format!("SKIPPED: no Docker engine, so nothing was tried on containers: {error}\n");
-            // Past the capture of the test runner.
-            let _ = std::io::stderr().write_all(skipped.as_bytes());
-            None
-        }
-    }
-}
-
-/// Everything of a run that an engine still has.
-fn left_at(engine: &Engine, run: &str) -> Vec<String> {
-    let (asked, run) = (engine.clone(), run.to_owned());
-    let found = engine.wait_for(async move { asked.of_run(&run).await });
-    let found = found.expect("the engine answers").into_iter();
-    found
-        .map(|(kind, name)| format!("{} {name}", kind.name()))
-        .collect()
-}
-
-fn suite(folder: &Path, name: &str, text: &str) -> PathBuf {
-    let path = folder.join(format!("{name}.toml"));
-    std::fs::write(&path, format!("name = \"{name}\"\n{text}")).expect("written");
-    path
-}
-
-/// Runs a suite in Docker; the exit status, and the JSON that it printed.
-fn run(suite: &Path, out: &Path, flags: &[&str], engine: Option<&str>) -> (i32, Value) {
-    let mut command = fencepost();
-    command
-        .arg("run")
-        .arg(suite)
-        .args(["--target", "docker", "--json", "--out"]);
-    command.arg(out).args(flags);
-    if let Some(host) = engine {
-        command.env("DOCKER_HOST", host);
-    }
-    let output = command.output().expect("it runs");
-    let (code, stdout, stderr) = outcome(&output);
-    assert!(!stdout.is_empty(), "nothing on stdout; stderr: {stderr}");
-    (code, only_json(&stdout))
-}
-
-fn folder(end: &Value) -> PathBuf {
-    end["folder"].as_str().expect("a path").into()
-}
-
-fn id(end: &Value) -> &str {
-    end["run"].as_str().expect("an id")
-}
-
-/// Each of these was in force at least once.
-fn installed(end: &Value, labels: &[&str]) {
-    for label in labels {
-        let seen = &end["coverage"]["faults"][label];
-        assert!(
-            seen["installed"].as_u64() >= Some(1),
-            "{label}: {seen} in {end}"
-        );
-    }
-}
+use support::contained::{engine, folder, id, installed, left_at, run, suite};
+use support::{Running, SmallDisk, fencepost, findings, left_behind, outcome, read, turn};
 
 /// What both targets can do.
 const COMMON: &str = "[run]\ntime_limit = \"10s\"\n[expect]\nzombie_writes = 1\n\
@@ -141,20 +74,48 @@ fn a_sound_system_in_containers_is_valid_by_the_plan_that_it_has_locally_and_lea
     assert_eq!(left_behind(id(&end)), Vec::<String>::new());
 }
 
+/// Faults that were in force on a worker: packets of it were dropped, and it had no way out.
+fn a_worker_struck_says_so(folder: &Path) {
+    for line in read(folder, "history.jsonl").lines().skip(1) {
+        let event: Value = serde_json::from_str(line).expect("JSON");
+        let in_force = event["phase"] == "begin" && event["outcome"] == "installed";
+        let evidence = event["evidence"].as_str().unwrap_or_default();
+        match event["plan"].as_str() {
+            Some("cut:worker") if in_force => {
+                assert!(evidence.contains("packets dropped so far"), "{evidence}");
+                assert!(!evidence.contains("; 0 packets"), "{evidence}");
+            }
+            Some("disconnect:holder") if in_force => {
+                assert!(evidence.contains("it has no way out"), "{evidence}");
+            }
+            _ => {}
+        }
+    }
+}
+
 #[test]
 fn what_only_containers_allow_is_in_force_with_evidence_and_undone() {
     let Some(engine) = engine() else { return };
     let _turn = turn();
     let out = tempfile::tempdir().expect("a folder");
-    let text = "[run]\ntime_limit = \"14s\"\n[worker]\nwhere = \"docker\"\n[expect]\nzombie_writes = 1\n\
+    let text = "[run]\ntime_limit = \"18s\"\n[worker]\nwhere = \"docker\"\n[expect]\nzombie_writes = 1\n\
         [[fault]]\nkind = \"zombie\"\nevery = \"2s\"\n\
         [[fault]]\nkind = \"freeze\"\non = \"lock\"\nevery = \"6s\"\nlength = \"500ms\"\n\
         [[fault]]\nkind = \"freeze\"\non = \"worker\"\nevery = \"6s\"\nlength = \"500ms\"\n\
+        [[fault]]\nkind = \"kill\"\non = \"worker\"\nevery = \"6s\"\nlength = \"300ms\"\n\
+        [[fault]]\nkind = \"disconnect\"\non = \"holder\"\nevery = \"5s\"\nlength = \"700ms\"\n\
         [[fault]]\nkind = \"disconnect\"\non = \"lock\"\nevery = \"8s\"\nlength = \"500ms\"\n";
     let cuts = "[[fault]]\nkind = \"cut\"\nevery = \"7s\"\nlength = \"800ms\"\n\
         [[fault]]\nkind = \"cut\"\ndirection = \"out\"\nevery = \"7s\"\nlength = \"800ms\"\n\
         [[fault]]\nkind = \"cut\"\non = \"worker\"\nevery = \"7s\"\nlength = \"800ms\"\n";
-    let mut labels = vec!["zombie", "freeze:lock", "freeze:worker", "disconnect:lock"];
+    let mut labels = vec![
+        "zombie",
+        "freeze:lock",
+        "freeze:worker",
+        "kill:worker",
+        "disconnect:holder",
+        "disconnect:lock",
+    ];
     let filter = Filter::here();
     let text = match filter {
         Ok(_) => {
@@ -173,6 +134,7 @@ fn what_only_containers_allow_is_in_force_with_evidence_and_undone() {
     assert_eq!(end["troubles"], Value::Array(Vec::new()));
     installed(&end, &labels);
     let record: Value = serde_json::from_str(&read(&folder(&end), "run.json")).expect("JSON");
+    a_worker_struck_says_so(&folder(&end));
     let dropped = record["means"]["packet drop"].as_str().expect("said");
     match &filter {
         Ok(filter) => assert_eq!(dropped, format!("{}, through nsenter", filter.name())),
@@ -694,201 +656,6 @@ fn packets_are_dropped_by_root_or_the_run_is_refused_before_it_begins() {
             "{elsewhere}"
         );
     }
-}
-
-/// The image of every role under its common name, to stand for somebody's own.
-fn own_image() {
-    let output = fencepost().arg("image").output().expect("it runs");
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-}
-
-const OWN_RESOURCE: &str = "[nodes.resource]\nimage = \"fencepost:latest\"\nport = 9000\ndata = \"/data\"\n\
-    command = [\"fenced-resource\", \"--listen\", \"0.0.0.0:9000\", \"--data\", \"/data\"]\n";
-
-#[test]
-fn images_and_compose_services_of_ones_own_are_attacked_alike_and_all_of_them_is_removed() {
-    let Some(engine) = engine() else { return };
-    let _turn = turn();
-    own_image();
-    let out = tempfile::tempdir().expect("a folder");
-    let compose = out.path().join("compose.yaml");
-    let services = "services:\n  thelock:\n    image: fencepost:latest\n    command: [lock-service, --listen, \"0.0.0.0:8100\", --data, /data]\n    volumes: [\"thelock:/data\"]\nvolumes:\n  thelock:\n";
-    std::fs::write(&compose, services).expect("written");
-    let text = format!(
-        "[run]\ntime_limit = \"8s\"\n{OWN_RESOURCE}\
-         [nodes.lock]\ncompose = \"{}\"\nservice = \"thelock\"\nport = 8100\n\
-         [expect]\nzombie_writes = 1\n[[fault]]\nkind = \"zombie\"\nevery = \"2s\"\n\
-         [[fault]]\nkind = \"kill\"\non = \"lock\"\nevery = \"4s\"\n[[fault]]\nkind = \"kill\"\nevery = \"4s\"\n",
-        compose.display()
-    );
-    let path = suite(
-        out.path(),
-        "own",
-        &format!("[target]\nkind = \"docker\"\n{text}"),
-    );
-    if composes() {
-        let (code, end) = run(&path, out.path(), &["--seed", "2"], None);
-        assert_eq!((code, &end["verdict"]), (0, &Value::from("valid")), "{end}");
-        installed(&end, &["zombie", "kill:lock", "kill:resource"]);
-        assert_eq!(left_at(&engine, id(&end)), Vec::<String>::new());
-        let (asked, project) = (engine.clone(), format!("fencepost-{}", id(&end)));
-        let there = engine.wait_for(async move { asked.remove_project(&project).await });
-        assert!(
-            !there.expect("the engine answers"),
-            "compose's containers and volumes are gone too"
-        );
-
-        std::fs::write(&compose, "services: [\n").expect("written");
-        begins_not(&path, 64, "compose cannot use it: ");
-        std::fs::remove_file(&compose).expect("removed");
-        let (code, _, stderr) =
-            outcome(&fencepost().arg("run").arg(&path).output().expect("it runs"));
-        assert_eq!((code, stderr.lines().count()), (64, 1), "{stderr}");
-        let told = format!(
-            "compose = {compose:?}: No such file or directory (os error 2); a compose file is right"
-        );
-        assert!(stderr.contains(&told), "{stderr}");
-
-        // One whose service ends at once: its last words are told.
-        let broken = "services:\n  thelock:\n    image: fencepost:latest\n    command: [lock-service, --nonsense]\n";
-        std::fs::write(&compose, broken).expect("written");
-        begins_not(
-            &path,
-            70,
-            "its last words: fencepost: unexpected argument '--nonsense'",
-        );
-    }
-}
-
-/// Whether there is a compose of either kind.
-fn composes() -> bool {
-    let answers = |words: &&str| {
-        let mut shell = std::process::Command::new("sh");
-        let output = shell.args(["-c", words]).output();
-        output.is_ok_and(|output| output.status.success())
-    };
-    ["docker compose version", "docker-compose version"]
-        .iter()
-        .any(answers)
-}
-
-#[test]
-fn what_a_compose_goes_on_making_after_the_run_was_killed_is_healed_too() {
-    let Some(engine) = engine() else { return };
-    if !composes() {
-        let skipped = b"SKIPPED: there is no compose, so none was left alone\n";
-        let _ = std::io::stderr().write_all(skipped);
-        return;
-    }
-    let _turn = turn();
-    own_image();
-    let out = tempfile::tempdir().expect("a folder");
-    let compose = out.path().join("compose.yaml");
-    // One after the other, so that it takes its time.
-    let mut services = "services:\n".to_owned();
-    for number in 1..=8 {
-        services += &format!(
-            "  s{number}:\n    image: fencepost:latest\n    command: [lock-service, --listen, \"0.0.0.0:8100\", --data, /data]\n"
-        );
-        if number > 1 {
-            services += &format!("    depends_on: [s{}]\n", number - 1);
-        }
-    }
-    std::fs::write(&compose, services).expect("written");
-    let text = format!(
-        "[target]\nkind = \"docker\"\n[nodes.lock]\ncompose = \"{}\"\nservice = \"s1\"\nport = 8100\n",
-        compose.display()
-    );
-    let path = suite(out.path(), "composing", &text);
-    let mut killed = Running::start(&path, out.path(), &[]);
-    let has = |run: &Running, service: &'static str| {
-        let Some(id) = run.id() else { return false };
-        let (asked, project) = (engine.clone(), format!("fencepost-{id}"));
-        let found = engine.wait_for(async move { asked.of_service(&project, service).await });
-        found.expect("the engine answers").is_some()
-    };
-    assert!(killed.reaches("its second service", |run| has(run, "s2")));
-    let run = killed.id().expect("it has a folder");
-    killed.kill_both();
-    assert_eq!(killed.end().0, None);
-    let left = left_behind(&run);
-    assert!(!left.is_empty(), "the compose goes on by itself");
-    assert!(!has(&killed, "s8"), "it is not done");
-
-    let (code, stdout, stderr) =
-        outcome(&fencepost().args(["heal", &run]).output().expect("it runs"));
-    assert_eq!(code, 0, "{stdout}{stderr}");
-    assert_eq!(left_behind(&run), Vec::<String>::new());
-    assert_eq!(left_at(&engine, &run), Vec::<String>::new());
-    let (asked, project) = (engine.clone(), format!("fencepost-{run}"));
-    let there = engine.wait_for(async move { asked.remove_project(&project).await });
-    assert!(
-        !there.expect("the engine answers"),
-        "all of it was removed already"
-    );
-}
-
-/// A run whose set-up fails: this status, and one line that holds this, with everything taken down.
-fn begins_not(suite: &Path, status: i32, expected: &str) {
-    let out = tempfile::tempdir().expect("a folder");
-    let mut command = fencepost();
-    command
-        .arg("run")
-        .arg(suite)
-        .args(["--target", "docker", "--out"])
-        .arg(out.path());
-    let (code, stdout, stderr) = outcome(&command.output().expect("it runs"));
-    assert_eq!((code, stdout.as_str()), (status, ""), "{stderr}");
-    assert!(stderr.contains(expected), "{stderr:?} lacks {expected:?}");
-    // The suite's own line comes first.
-    assert_eq!(stderr.lines().count(), 2, "{stderr}");
-    let runs = std::fs::read_dir(out.path()).expect("a folder").flatten();
-    let folders = runs.flat_map(|suite| {
-        std::fs::read_dir(suite.path())
-            .into_iter()
-            .flatten()
-            .flatten()
-    });
-    for folder in folders {
-        let name = folder.file_name().to_string_lossy().into_owned();
-        let run = name.rsplit('-').next().unwrap_or_default();
-        let engine = Engine::reach().expect("it was there");
-        assert_eq!(left_at(&engine, run), Vec::<String>::new());
-    }
-}
-
-#[test]
-fn an_image_that_cannot_be_had_or_does_not_serve_is_told_with_its_last_words() {
-    if engine().is_none() {
-        return;
-    }
-    let _turn = turn();
-    own_image();
-    let out = tempfile::tempdir().expect("a folder");
-    let broken = OWN_RESOURCE.replace("\"--data\", \"/data\"]", "\"--nonsense\"]");
-    begins_not(
-        &suite(
-            out.path(),
-            "broken",
-            &format!("[target]\nkind = \"docker\"\n{broken}"),
-        ),
-        70,
-        "resource: ended with exit status: 64 before it answered; its last words: fencepost: unexpected argument '--nonsense'",
-    );
-    let missing = OWN_RESOURCE.replace("fencepost:latest", "localhost:1/nobody/nothing:1");
-    begins_not(
-        &suite(
-            out.path(),
-            "missing",
-            &format!("[target]\nkind = \"docker\"\n{missing}"),
-        ),
-        70,
-        "resource: failed to pull localhost:1/nobody/nothing:1, which is not there: ",
-    );
 }
 
 /// A number of somebody else is no container's.

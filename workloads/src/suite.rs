@@ -583,7 +583,8 @@ impl Suite {
             ));
         }
         let strikes_a_container = |fault: &Fault| {
-            fault.kind.is_of_containers() && matches!(fault.on, Some(On::Worker | On::Node(_)))
+            fault.kind.is_of_containers()
+                && matches!(fault.on, Some(On::Worker | On::Holder | On::Node(_)))
         };
         if let Some(position) = self.fault.iter().position(strikes_a_container)
             && self.worker.place == Whereabouts::Host
@@ -595,17 +596,6 @@ impl Suite {
                     "{} needs workers in containers: [worker] where = \"docker\" is right",
                     self.fault[position].label()
                 ),
-            ));
-        }
-        let reborn = |fault: &Fault| fault.identity.is_some();
-        if let Some(position) = self.fault.iter().position(reborn)
-            && self.worker.place == Whereabouts::Docker
-        {
-            return Err(Misfit::in_fault(
-                position,
-                "on",
-                "a worker in a container is not killed and replaced: [worker] where = \"host\" is right"
-                    .to_owned(),
             ));
         }
         let between = |fault: &Fault| fault.kind == FaultKind::Between;

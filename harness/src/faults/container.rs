@@ -9,12 +9,16 @@ use fencepost_workloads::suite::{Direction, Fault, FaultKind, On};
 use super::nemesis::{Means, Reserved, event, on_node, worker_name};
 use super::probe::{Passage, probe};
 use super::service;
+use super::zombie::take_and_reserve;
 use crate::run_record::PlannedFault;
+use crate::runner::conductor::Wish;
 use crate::targets::docker::{Estate, cut};
-use crate::targets::{Service, SharedNode, link_of};
+use crate::targets::{Service, SharedNode, link_of, proc};
 
 /// How long a probe waits before it calls a node silent.
 const SILENCE: Duration = Duration::from_millis(400);
+/// How long a worker may take until it sends something, so that a packet of it is dropped.
+const SENDS_WITHIN: Duration = Duration::from_secs(1);
 /// How long a node may take until it answers again.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 /// The second lock service's name.
@@ -26,7 +30,18 @@ struct Victim<'a> {
     node: SharedNode,
     /// Its number among the services' nodes; none for a worker.
     service: Option<usize>,
+    /// The holder's worker that the conductor holds back.
+    held: Option<usize>,
     _reserved: Reserved<'a>,
+}
+
+impl Victim<'_> {
+    /// The conductor may hand operations to it again.
+    fn let_go(&self, means: &Means) {
+        if let Some(worker) = self.held {
+            means.wish(Wish::LetGo { worker, aim: None });
+        }
+    }
 }
 
 pub(super) async fn inject(means: &Means, planned: &PlannedFault, fault: &Fault) {
@@ -50,6 +65,7 @@ pub(super) async fn inject(means: &Means, planned: &PlannedFault, fault: &Fault)
     };
     let line = event(planned, fault.kind, vec![victim.name.clone()]);
     if !means.announce(&line) {
+        victim.let_go(means);
         return;
     }
     let ends = means.clock.now() + Duration::from_millis(planned.length_ms);
@@ -62,6 +78,7 @@ pub(super) async fn inject(means: &Means, planned: &PlannedFault, fault: &Fault)
         let _ = means.trouble.send(format!("{}: {why}", victim.name));
     }
     means.end_with(line, outcome, undone);
+    victim.let_go(means);
 }
 
 async fn victim<'a>(
@@ -73,11 +90,24 @@ async fn victim<'a>(
         return worker(means, planned, fault)
             .ok_or("something else was being done to every worker that would do");
     }
+    if fault.on == Some(On::Holder) {
+        let (held, reserved) = take_and_reserve(means, false)
+            .await
+            .ok_or("no holder with a rival on another worker within 2 s")?;
+        return Ok(Victim {
+            name: worker_name(held.worker),
+            node: means.target.worker(held.worker),
+            service: None,
+            held: Some(held.worker),
+            _reserved: reserved,
+        });
+    }
     let struck = service::pick(means, planned, fault).await?;
     Ok(Victim {
         name: struck.name,
         node: means.target.node(struck.node),
         service: Some(struck.node),
+        held: None,
         _reserved: struck.reserved,
     })
 }
@@ -99,6 +129,7 @@ fn worker<'a>(means: &'a Means, planned: &PlannedFault, fault: &Fault) -> Option
                 name,
                 node: means.target.worker(worker),
                 service: None,
+                held: None,
                 _reserved: reserved,
             })
         })
@@ -116,13 +147,19 @@ async fn install(
             let direction = fault.direction.unwrap_or(Direction::Both);
             let pid = pid_of(victim)?;
             let done = off_the_loop(move || cut::install(pid, direction)).await?;
-            let seen = must_be_silent(means, victim).await?;
-            let dropped = off_the_loop(move || cut::dropped(pid)).await?;
-            match dropped {
-                0 if victim.service.is_some() => {
-                    Err(format!("{done}; {seen}, and yet no packet was dropped"))
+            let seen = silent(means, victim).await?;
+            // A service was knocked at; a worker sends when it has something to say.
+            let deadline = means.clock.now() + SENDS_WITHIN;
+            loop {
+                match off_the_loop(move || cut::dropped(pid)).await? {
+                    0 if victim.service.is_none() && means.clock.now() < deadline => {
+                        tokio::time::sleep(Duration::from_millis(20)).await;
+                    }
+                    0 => return Err(format!("{done}; {seen}, and yet no packet was dropped")),
+                    dropped => {
+                        return Ok(format!("{done}; {seen}; {dropped} packets dropped so far"));
+                    }
                 }
-                dropped => Ok(format!("{done}; {seen}; {dropped} packets dropped so far")),
             }
         }
         FaultKind::Disconnect => {
@@ -130,8 +167,11 @@ async fn install(
                 .disconnect(&victim.name)
                 .await
                 .map_err(|error| error.to_string())?;
-            let seen = must_be_silent(means, victim).await?;
-            Ok(format!("off its network; {seen}"))
+            let seen = silent(means, victim).await?;
+            Ok(format!(
+                "{}; {seen}",
+                on_network(estate, victim, false).await?
+            ))
         }
         FaultKind::Redeploy => on_node(Arc::clone(&victim.node), |node| node.kill()).await,
         FaultKind::Clock => {
@@ -159,7 +199,7 @@ async fn undo(
             let direction = fault.direction.unwrap_or(Direction::Both);
             let pid = pid_of(victim)?;
             let dropped = off_the_loop(move || cut::remove(pid, direction)).await?;
-            let seen = must_answer(means, victim).await?;
+            let seen = answers(means, victim).await?;
             Ok(format!("healed after {dropped} dropped packets; {seen}"))
         }
         FaultKind::Disconnect => {
@@ -167,8 +207,11 @@ async fn undo(
                 .reconnect(&victim.name)
                 .await
                 .map_err(|error| error.to_string())?;
-            let seen = must_answer(means, victim).await?;
-            Ok(format!("back on its network; {seen}"))
+            let seen = answers(means, victim).await?;
+            Ok(format!(
+                "{}; {seen}",
+                on_network(estate, victim, true).await?
+            ))
         }
         FaultKind::Redeploy => {
             let node = victim.service.ok_or("only services are deployed anew")?;
@@ -212,10 +255,33 @@ fn door(means: &Means, victim: &Victim<'_>) -> Option<(String, super::Greeting)>
     Some((address.to_string(), greeting))
 }
 
-/// A service that is cut off answers nobody: not even a SYN, or at least no request.
-async fn must_be_silent(means: &Means, victim: &Victim<'_>) -> Result<String, String> {
+/// That a node is on the run's network, or off it, as its own network shows where it can be seen from here.
+async fn on_network(estate: &Estate, victim: &Victim<'_>, wanted: bool) -> Result<String, String> {
+    let (there, who) = match pid_of(victim).ok().and_then(proc::interfaces) {
+        Some(names) => (!names.is_empty(), "it has"),
+        None => {
+            let there = estate.is_connected(&victim.name).await;
+            (
+                there.map_err(|error| error.to_string())?,
+                "the engine knows of",
+            )
+        }
+    };
+    let words = match there {
+        true => format!("{who} a way out of its container"),
+        false => format!("{who} no way out of its container"),
+    };
+    if there == wanted {
+        Ok(words)
+    } else {
+        Err(words)
+    }
+}
+
+/// A service that is cut off answers nobody: not even a SYN, or at least no request. A worker has no door to knock at.
+async fn silent(means: &Means, victim: &Victim<'_>) -> Result<String, String> {
     let Some((address, greeting)) = door(means, victim) else {
-        return Ok("a worker has no door to knock at".to_owned());
+        return Ok("it is a worker, and asked nothing".to_owned());
     };
     match probe(&address, greeting, SILENCE).await {
         Passage::Answered(after) => Err(format!("a probe was answered after {after:?}")),
@@ -223,9 +289,9 @@ async fn must_be_silent(means: &Means, victim: &Victim<'_>) -> Result<String, St
     }
 }
 
-async fn must_answer(means: &Means, victim: &Victim<'_>) -> Result<String, String> {
+async fn answers(means: &Means, victim: &Victim<'_>) -> Result<String, String> {
     let Some((address, greeting)) = door(means, victim) else {
-        return Ok("a worker has no door to knock at".to_owned());
+        return Ok("it is a worker, and asked nothing".to_owned());
     };
     let deadline = means.clock.now() + ANSWERS_WITHIN;
     loop {

@@ -53,7 +53,7 @@ pub(super) async fn inject(means: &Means, planned: &PlannedFault, fault: &Fault)
         .await;
     // It is dead, so its pipes close; the conductor is gone only when the run is.
     let _ = gone.await;
-    let back = bring_back(means, worker, fault.identity.unwrap_or_default());
+    let back = bring_back(means, worker, fault.identity.unwrap_or_default()).await;
     if let Err(why) = &back {
         // The receiver is gone only when the run has ended for another reason.
         let _ = means.trouble.send(why.clone());
@@ -73,11 +73,12 @@ async fn free_worker<'a>(
 }
 
 /// Starts the worker again, says hello for its new clients, and tells the conductor. The text is the evidence.
-fn bring_back(means: &Means, worker: usize, identity: Identity) -> Result<String, String> {
+async fn bring_back(means: &Means, worker: usize, identity: Identity) -> Result<String, String> {
     let command = &means.worker_command;
     let (stdin, stdout, started) = means
         .target
         .start_worker_again(worker, command)
+        .await
         .map_err(|error| error.to_string())?;
     let (hello, names) = {
         let mut hellos = means.hellos.lock().expect("nobody panics with this lock");

@@ -499,7 +499,7 @@ async fn tell_of_its_end(
     worker: usize,
     conductor: mpsc::UnboundedSender<Message>,
 ) {
-    let has_ended = || node.lock().is_ok_and(|mut node| node.ended().is_some());
+    let has_ended = || how_it_ended(&node).is_some();
     // One that a fault killed has another in its place by the second look.
     loop {
         while !has_ended() {
@@ -519,11 +519,17 @@ async fn tell_of_its_end(
     let _ = conductor.send(Message::Worker(worker, why));
 }
 
+/// How a node has ended, if it has. One that a fault has in its hands, which may take seconds, is nobody's to ask: this
+/// thread has the whole run to see to.
+fn how_it_ended(node: &SharedNode) -> Option<String> {
+    node.try_lock().ok()?.ended()
+}
+
 /// What happened to a worker: how it ended, if it has, and the last line of its log.
 async fn words_of(lost: &WorkerLost, target: &LocalTarget) -> String {
     let WorkerLost { index, worker, why } = lost;
     let node = target.worker(*index);
-    let ended = || node.lock().ok().and_then(|mut node| node.ended());
+    let ended = || how_it_ended(&node);
     let mut status = ended();
     if why == worker_link::CLOSED {
         // Its pipes close a moment before it can be waited for.
@@ -562,7 +568,7 @@ impl Watched {
             for (name, node) in self.target.standing() {
                 let busy = |means: &Arc<Means>| means.busy_nodes().contains(name);
                 let free = || !self.means.as_ref().is_some_and(busy);
-                let ended = || node.lock().ok().and_then(|mut node| node.ended());
+                let ended = || how_it_ended(&node);
                 // Asked twice round the question whether a fault has it: a restart may have come in between.
                 if !dead.contains(name)
                     && let Some(status) = ended()

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use fencepost_workloads::suite::{Suite, TargetKind, Whereabouts, Worker};
 
-use super::docker::{ContainerCommand, Estate, EstatePlan};
+use super::docker::{Container, ContainerCommand, Estate, EstatePlan};
 use super::logs::{last_line, last_words};
 use super::systems::{self, Doing, Place, Site, System};
 use super::wires::{self, PEERS, Wire, link_of};
@@ -458,8 +458,19 @@ impl LocalTarget {
             ..ContainerCommand::new(name, estate.claim_address(), vec!["worker".to_owned()])
         };
         let id = estate.create(&command).await?;
+        let container = self.bridge(estate, name, &id).await?;
+        Ok(Arc::new(Mutex::new(Node::Container(container))))
+    }
+
+    /// Starts a worker's container, through the process that holds its pipes.
+    async fn bridge(
+        &self,
+        estate: &Estate,
+        name: &str,
+        id: &str,
+    ) -> Result<Container, HarnessError> {
         let bridge = NodeCommand {
-            arguments: vec!["attach".into(), id.clone().into()],
+            arguments: vec!["attach".into(), id.into()],
             piped: true,
             ..NodeCommand::new(
                 &self.executable,
@@ -473,8 +484,7 @@ impl LocalTarget {
                 format!("what holds its pipes cannot be started: {error}"),
             )
         })?;
-        let container = estate.bridged(name, &id, child).await?;
-        Ok(Arc::new(Mutex::new(Node::Container(container))))
+        estate.bridged(name, id, child).await
     }
 
     fn spawn_worker(&self, name: &str, command: &[String]) -> Result<SharedNode, HarnessError> {
@@ -482,25 +492,38 @@ impl LocalTarget {
         spawn(&self.spawner, &self.journal, name, &command)
     }
 
-    /// Starts another process in the place of a worker that was killed. The text is the evidence.
+    /// Starts another process in the place of a worker that was killed, or its container again. The text is the evidence.
     ///
     /// # Errors
-    /// When the program cannot be started.
+    /// When it cannot be started.
     ///
     /// # Panics
     /// When there is no such worker.
-    pub fn start_worker_again(
+    pub async fn start_worker_again(
         &self,
         index: usize,
         command: &[String],
     ) -> Result<(ChildStdin, ChildStdout, String), HarnessError> {
         let name = format!("w{}", index + 1);
-        let command = self.worker_node(&name, command);
-        let child = self.spawner.spawn(command.clone()).map_err(|error| {
-            HarnessError::node(&name, format!("failed to start again: {error}"))
-        })?;
-        let mut process = Node::of(&command, child);
-        write_down(&self.journal, &name, &command, &process)?;
+        let contained = match &*self.workers[index]
+            .lock()
+            .expect("no holder of a node's lock panics")
+        {
+            Node::Container(container) => Some(container.id().to_owned()),
+            Node::Process(_) => None,
+        };
+        let mut process = match (&self.estate, contained) {
+            (Some(estate), Some(id)) => Node::Container(self.bridge(estate, &name, &id).await?),
+            _ => {
+                let command = self.worker_node(&name, command);
+                let child = self.spawner.spawn(command.clone()).map_err(|error| {
+                    HarnessError::node(&name, format!("failed to start again: {error}"))
+                })?;
+                let process = Node::of(&command, child);
+                write_down(&self.journal, &name, &command, &process)?;
+                process
+            }
+        };
         let evidence = match process.pid() {
             Some(pid) => format!("pid {pid} started"),
             None => "another started".to_owned(),

@@ -102,6 +102,23 @@ pub fn is_stopped(pid: i32) -> bool {
     !states.is_empty() && states.iter().all(|&state| state == 'T')
 }
 
+/// The network interfaces that `pid` has besides its loopback; `None` where they cannot be seen.
+#[must_use]
+pub fn interfaces(pid: i32) -> Option<Vec<String>> {
+    let text = fs::read_to_string(format!("/proc/{pid}/net/dev")).ok()?;
+    // Two lines of headings come first.
+    let names = text
+        .lines()
+        .skip(2)
+        .filter_map(|line| line.split(':').next());
+    Some(
+        names
+            .map(|name| name.trim().to_owned())
+            .filter(|name| name != "lo")
+            .collect(),
+    )
+}
+
 /// Whether a process exists that is not a zombie of its parent (`Z`).
 #[must_use]
 pub fn is_alive(pid: i32) -> bool {

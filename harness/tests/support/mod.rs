@@ -5,6 +5,8 @@
 
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 
+pub mod contained;
+
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};

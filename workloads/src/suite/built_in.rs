@@ -21,6 +21,7 @@ macro_rules! files {
 pub const BUILT_IN: &[BuiltIn] = files![
     "default",
     "containers",
+    "clocks",
     "etcd-postgres",
     "etcd-unfenced",
     "etcd-header-token",

@@ -197,13 +197,19 @@ impl TryFrom<Written> for Fault {
             }
             (
                 FaultKind::Freeze | FaultKind::Cut | FaultKind::Disconnect,
-                Some(on @ (On::Worker | On::Node(_))),
+                Some(on @ (On::Worker | On::Holder | On::Node(_))),
             ) => Some(on),
             (kind, Some(other)) if kind.is_of_containers() => {
+                let right = match kind {
+                    FaultKind::Freeze | FaultKind::Cut | FaultKind::Disconnect => {
+                        "\"lock\", \"resource\", \"worker\" or \"holder\""
+                    }
+                    _ => "\"lock\" or \"resource\"",
+                };
                 return unfit(
                     "on",
                     format!(
-                        "a {name} fault on {:?} cannot be done: \"lock\" or \"resource\" is right",
+                        "a {name} fault on {:?} cannot be done: {right} is right",
                         other.name()
                     ),
                 );

@@ -11,9 +11,9 @@ use std::time::Duration;
 use bollard::errors::Error;
 use bollard::exec::StartExecResults;
 use bollard::models::{
-    ContainerCreateBody, ContainerInspectResponse, EndpointIpamConfig, EndpointSettings,
-    ExecConfig, Ipam, IpamConfig, NetworkConnectRequest, NetworkCreateRequest,
-    NetworkDisconnectRequest, VolumeCreateRequest,
+    ContainerCreateBody, ContainerInspectResponse, ContainerUpdateBody, EndpointIpamConfig,
+    EndpointSettings, ExecConfig, Ipam, IpamConfig, NetworkConnectRequest, NetworkCreateRequest,
+    NetworkDisconnectRequest, RestartPolicy, RestartPolicyNameEnum, VolumeCreateRequest,
 };
 use bollard::query_parameters::{
     AttachContainerOptionsBuilder, BuildImageOptionsBuilder, CreateContainerOptionsBuilder,
@@ -553,12 +553,28 @@ impl Engine {
             .await
     }
 
-    /// Puts a container on a network under an address.
+    /// Lets a container that ends stay ended, whatever its policy was.
+    pub async fn never_restart(&self, container: &str) -> Result<(), HarnessError> {
+        let policy = RestartPolicy {
+            name: Some(RestartPolicyNameEnum::NO),
+            maximum_retry_count: None,
+        };
+        let wanted = ContainerUpdateBody {
+            restart_policy: Some(policy),
+            ..ContainerUpdateBody::default()
+        };
+        let updated = self.docker.update_container(container, wanted);
+        let attempt = format!("take the restart policy of {container} away");
+        self.call(&attempt, updated).await
+    }
+
+    /// Puts a container on a network under an address, where it is known by `alias` too.
     pub async fn connect(
         &self,
         network: &str,
         container: &str,
         address: &str,
+        alias: &str,
     ) -> Result<(), HarnessError> {
         let request = NetworkConnectRequest {
             container: container.to_owned(),
@@ -567,6 +583,7 @@ impl Engine {
                     ipv4_address: Some(address.to_owned()),
                     ..EndpointIpamConfig::default()
                 }),
+                aliases: Some(vec![alias.to_owned()]),
                 ..EndpointSettings::default()
             }),
         };
@@ -758,6 +775,29 @@ impl Engine {
             }
         }
         Ok(!there.is_empty())
+    }
+
+    /// The containers of a compose project, whatever their state: the service that each is of, and its name.
+    pub async fn of_project(&self, project: &str) -> Result<Vec<(String, String)>, HarnessError> {
+        let label = format!("{PROJECT_LABEL}={project}");
+        let filters = HashMap::from([("label", vec![label.as_str()])]);
+        let options = ListContainersOptionsBuilder::default()
+            .all(true)
+            .filters(&filters)
+            .build();
+        let attempt = format!("list the containers of {project}");
+        let found = self.docker.list_containers(Some(options));
+        let found = self.call(&attempt, found).await?;
+        let mut services: Vec<(String, String)> = found
+            .into_iter()
+            .filter_map(|found| {
+                let name = found.names?.into_iter().next()?;
+                let service = found.labels?.remove(SERVICE_LABEL)?;
+                Some((service, name.trim_start_matches('/').to_owned()))
+            })
+            .collect();
+        services.sort();
+        Ok(services)
     }
 
     /// The container of a service of a compose project that runs: its id and its name.

@@ -1,7 +1,7 @@
 //! Everything that a run has at an engine: one network, its containers, their volumes.
 //!
 //! Each is written into the journal before it is made. What is under way when the run is given up is waited for and then
-//! removed with the rest, so nothing comes into being behind a take-down.
+//! removed with the rest, so nothing comes into being behind a take-down. What compose makes is in `composed.rs`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, ToSocketAddrs};
@@ -19,7 +19,6 @@ use fencepost_workloads::suite::{Fault, FaultKind, NodeImage};
 use tokio::sync::RwLock;
 
 use super::command::{CLOCK_IN_IMAGE, ContainerCommand};
-use super::compose;
 use super::container::{Container, Reach};
 use super::cut::Filter;
 use super::engine::{Engine, Kind};
@@ -28,9 +27,10 @@ use super::image::Recipe;
 use super::{NODE_LABEL, RUN_LABEL};
 use crate::error::HarnessError;
 use crate::journal::{Entry, Journal};
-use crate::targets::logs::last_words;
 use crate::targets::proc::MARKER;
 use crate::terminal::complain;
+
+mod composed;
 
 /// The first port that the fault proxy listens on for a link, outside the ephemeral ones.
 const FIRST_LINK: u16 = 21_000;
@@ -87,6 +87,8 @@ pub struct Estate {
     doors: Mutex<Option<Doors>>,
     /// Whether nodes' processes are reached by their ids; told by the fault proxy's.
     reach: Mutex<Reach>,
+    /// The compose files that are up, each with its project's name.
+    projects: Mutex<Vec<(String, String)>>,
     /// Which fault proxy it is, where an image of one's own was asked for.
     own_proxy: Mutex<Option<String>>,
 }
@@ -136,6 +138,7 @@ impl Estate {
             done: AtomicBool::new(false),
             doors: Mutex::default(),
             reach: Mutex::new(Reach::Engine),
+            projects: Mutex::default(),
             own_proxy: Mutex::default(),
         };
         estate.announce(Kind::Network, &network)?;
@@ -452,56 +455,6 @@ impl Estate {
             .map_err(|error| self.of_node(node, error))
     }
 
-    /// Brings a compose file's services up as a project of the run's name, and puts the one that is to be `node` on the
-    /// run's network.
-    ///
-    /// # Errors
-    /// When compose or the engine refuses.
-    pub async fn start_composed(
-        &self,
-        node: &str,
-        file: &str,
-        service: &str,
-        address: Ipv4Addr,
-    ) -> Result<Container, HarnessError> {
-        let project = self.network.clone();
-        self.announce(Kind::Project, &project)?;
-        let (engine, network) = (self.engine.clone(), self.network.clone());
-        let (file, wanted) = (file.to_owned(), service.to_owned());
-        let marker = format!("{}/{node}", self.run);
-        let (name, container) = self
-            .make(async move {
-                if let Err(error) = compose::up(&project, &file, &marker).await {
-                    return Err(with_last_words(&engine, &project, None, error).await);
-                }
-                let found = engine.of_service(&project, &wanted).await?;
-                let Some((id, name)) = found else {
-                    let ended = engine.troubled(&project, Some(&wanted)).await;
-                    if ended.is_ok_and(|ended| ended.is_some()) {
-                        let error = HarnessError::node("compose", format!("{file} is up"));
-                        return Err(with_last_words(&engine, &project, Some(&wanted), error).await);
-                    }
-                    return Err(HarnessError::Usage(format!(
-                        "{file}: no container of a service {wanted:?} runs: the name of one of its services is right"
-                    )));
-                };
-                engine.connect(&network, &id, &address.to_string()).await?;
-                Ok((name, Container::of(&engine, &id).await?))
-            })
-            .await
-            .map_err(|error| self.of_node(node, error))?;
-        let made = Made {
-            name,
-            address,
-            attached: false,
-        };
-        self.containers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(node.to_owned(), made);
-        Ok(container)
-    }
-
     /// Makes a container with its volume, and does not start it; returns its id.
     ///
     /// # Errors
@@ -561,8 +514,9 @@ impl Estate {
     /// # Errors
     /// When the engine refuses.
     pub async fn remove(&self, node: &str) -> Result<(), HarnessError> {
-        // What it has said so far is lost with it otherwise.
+        // What it has said so far is lost with it otherwise, and overwritten by what comes in its place.
         let _ = self.save_log(node);
+        self.set_log_aside(node);
         let (engine, name) = (self.engine.clone(), self.name_of(node));
         self.containers
             .lock()
@@ -609,9 +563,24 @@ impl Estate {
             self.network.clone(),
             self.container_of(node),
         );
-        self.make(async move { engine.connect(&network, &name, &address).await })
+        let alias = node.to_owned();
+        self.make(async move { engine.connect(&network, &name, &address, &alias).await })
             .await
             .map_err(|error| self.of_node(node, error))
+    }
+
+    /// Whether a node's container is on the run's network, as the engine knows it.
+    ///
+    /// # Errors
+    /// When the engine does not tell.
+    pub async fn is_connected(&self, node: &str) -> Result<bool, HarnessError> {
+        let (engine, name) = (self.engine.clone(), self.container_of(node));
+        let found = self
+            .make(async move { engine.inspect(&name).await })
+            .await
+            .map_err(|error| self.of_node(node, error))?;
+        let networks = found.and_then(|found| found.network_settings?.networks);
+        Ok(networks.is_some_and(|networks| networks.contains_key(&self.network)))
     }
 
     /// Sets the clock of a node that runs under a clock of ours, so far from the right time.
@@ -715,6 +684,16 @@ impl Estate {
         std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
     }
 
+    /// Gives the saved log of a container that is replaced a name of its own: `lock-1.log`, `lock-2.log` ...
+    fn set_log_aside(&self, node: &str) {
+        let named = |number: u32| self.logs.join(format!("{node}-{number}.log"));
+        let free = (1..).map(named).find(|path| !path.exists());
+        if let Some(free) = free {
+            // There is none of one that has said nothing.
+            let _ = std::fs::rename(self.logs.join(format!("{node}.log")), free);
+        }
+    }
+
     /// Saves all logs and removes everything, or keeps everything where that is asked for. Returns what is left.
     pub fn take_down(&self, keep: bool) -> Vec<String> {
         if self.done.swap(true, Ordering::SeqCst) {
@@ -735,6 +714,7 @@ impl Estate {
             // A log that cannot be saved is no reason to leave the container.
             let _ = self.save_log(&node);
         }
+        self.save_logs_of_others();
         if keep {
             return Vec::new();
         }
@@ -875,27 +855,6 @@ impl Drop for Estate {
         // After an orderly end there is nothing left to remove. Otherwise the journal knows what this leaves.
         let _ = self.take_down(false);
     }
-}
-
-/// An error of a compose project, with what the first of its containers says that has ended or is not well.
-async fn with_last_words(
-    engine: &Engine,
-    project: &str,
-    service: Option<&str>,
-    error: HarnessError,
-) -> HarnessError {
-    let HarnessError::Node { node, message } = error else {
-        return error;
-    };
-    let troubled = engine.troubled(project, service).await.ok().flatten();
-    let message = match troubled {
-        Some((name, state)) => {
-            let log = engine.logs(&name, true).await.unwrap_or_default();
-            format!("{message}; {name}: {state}{}", last_words(&log))
-        }
-        None => message,
-    };
-    HarnessError::Node { node, message }
 }
 
 /// Whether a container on this machine is reached at its own address, once it listens.
