@@ -8,19 +8,21 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use fencepost::faults;
+use fencepost::targets::docker::Recipe;
 use fencepost::targets::docker::cut::Filter;
-use fencepost::targets::docker::{Engine, Recipe};
 use fencepost_workloads::seed::Seed;
 use fencepost_workloads::suite::{Suite, TargetKind};
 use nix::unistd::Pid;
 use serde_json::Value;
-use support::contained::{engine, folder, id, installed, left_at, run, suite};
-use support::{Running, SmallDisk, fencepost, findings, left_behind, outcome, read, turn};
+use support::contained::{OWN_RESOURCE, engine, folder, id, installed, left_at, run, suite};
+use support::{
+    Running, SmallDisk, fencepost, findings, left_behind, only_json, outcome, read, turn,
+};
 
 /// What both targets can do.
 const COMMON: &str = "[run]\ntime_limit = \"10s\"\n[expect]\nzombie_writes = 1\n\
@@ -517,6 +519,12 @@ fn a_socket_that_one_may_not_open_is_told_in_one_line() {
         socket.display()
     );
     assert!(stderr.contains(&told), "{stderr}");
+}
+
+#[test]
+fn a_full_disk_ends_a_run_in_containers_with_what_it_has_and_leaves_nothing() {
+    let Some(engine) = engine() else { return };
+    let _turn = turn();
     let Some(small) = SmallDisk::mount("8m") else {
         return;
     };

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use fencepost::targets::docker::Engine;
 use serde_json::Value;
-use support::contained::{engine, folder, id, installed, left_at, run, suite};
+use support::contained::{OWN_RESOURCE, engine, folder, id, installed, left_at, run, suite};
 use support::{Running, fencepost, left_behind, outcome, read, turn};
 
 /// The image of every role under its common name, to stand for somebody's own.
@@ -20,9 +20,6 @@ fn own_image() {
         String::from_utf8_lossy(&output.stderr)
     );
 }
-
-const OWN_RESOURCE: &str = "[nodes.resource]\nimage = \"fencepost:latest\"\nport = 9000\ndata = \"/data\"\n\
-    command = [\"fenced-resource\", \"--listen\", \"0.0.0.0:9000\", \"--data\", \"/data\"]\n";
 
 #[test]
 fn images_and_compose_services_of_ones_own_are_attacked_alike_and_all_of_them_is_removed() {

@@ -8,6 +8,10 @@ use serde_json::Value;
 
 use super::{fencepost, only_json, outcome};
 
+/// A resource of somebody's own, which is the reference resource under its common name.
+pub const OWN_RESOURCE: &str = "[nodes.resource]\nimage = \"fencepost:latest\"\nport = 9000\ndata = \"/data\"\n\
+    command = [\"fenced-resource\", \"--listen\", \"0.0.0.0:9000\", \"--data\", \"/data\"]\n";
+
 /// The engine; `None`, loudly, where there is none.
 pub fn engine() -> Option<Engine> {
     match Engine::reach() {
