@@ -63,14 +63,16 @@ class History:
         return len(writes), stale, lost
 
     def hand_overs(self):
-        """Milliseconds from a release that was sent, and acknowledged, to the next grant of the same lock. A waiter may
-        hear of its grant before the holder hears of its release."""
+        """Milliseconds from a release that was sent, and acknowledged, to the next grant of the same lock, where whoever
+        was granted it had queued for it by then: otherwise it is how long clients rest. A waiter may hear of its grant
+        before the holder hears of its release."""
         grants, took = {}, []
         for invoked, completed in self.of("acquire"):
-            grants.setdefault(invoked["lock"], []).append(completed["time"])
+            grants.setdefault(invoked["lock"], []).append((completed["time"], invoked["time"]))
         for invoked, completed in self.of("release"):
-            later = [time for time in grants.get(invoked["lock"], []) if time > invoked["time"]]
-            took += [(min(later) - invoked["time"]) / 1e6] if later else []
+            later = [grant for grant in grants.get(invoked["lock"], []) if grant[0] > invoked["time"]]
+            granted, queued = min(later, default=(0, float("inf")))
+            took += [(granted - invoked["time"]) / 1e6] if queued < invoked["time"] else []
         return took
 
     def lapsed(self):
@@ -119,6 +121,8 @@ def write(run, table, circumstances, versions):
     page = ROOT / "harness/docs/findings.md"
     parts = {"# ": f"# Findings: what etcd and PostgreSQL were seen to do\n\n{circumstances('findings')}"}
     if ONLY:
+        before = page.read_text().split("\n## ")[0].strip()
+        parts["# "] = f"{before}\n\nThe part {ONLY} anew (`FENCEPOST_FINDINGS_ONLY={ONLY} .ci/soak findings`): {circumstances('findings')}"
         parts |= {text.split("\n")[0]: text.strip() for text in re.split(r"\n(?=## )", page.read_text())[1:]}
 
     def shown(path):
@@ -161,8 +165,8 @@ def write(run, table, circumstances, versions):
                 f"## etcd's lock {title}\n\nEach hold is a critical section of up to 2 s with one write at its end. The holder is stopped every 5 s for as long "
                 f"as the column says, the leader of etcd every 15 s for 2 s; {TIME} a cell, seeds {SEEDS.start} to {SEEDS.stop - 1}. Shown: the share of acknowledged writes that were made under "
                 "a token which another holder's completed write had outdone, and in parentheses their number, and how many of them "
-                "overwrote a newer holder's acknowledged write at once. etcd grants no lease below 2 s. Lease and length of the holder's pause vary "
-                "from this suite; each cell is `fencepost run FILE --seed N`:\n\n"
+                "overwrote a newer holder's acknowledged write at once. etcd grants no lease below 2 s. The cells ran three at a time. Each is `fencepost run FILE --seed N` with this suite, "
+                "its `lease` that of the row and its first `length` that of the column:\n\n"
                 + shown(paths[fence, "2s", "4s"])
                 + table(["lease"] + [f"stopped {pause}" for pause in PAUSES], rows)
             )
@@ -177,7 +181,8 @@ def write(run, table, circumstances, versions):
                 history = measure(path, "--seed", seed, "--time-limit", TIME)
                 end = history.end
                 twice = sum(found["count"] for found in end["findings"] if found["finding"] == "duplicate-token")
-                rows.append([source, seed, end["verdict"], names(end), twice, *history.lapsed()])
+                verdict = end["verdict"] if end["verdict"] != "unknown" else f"unknown: {end['reason']}"
+                rows.append([source, seed, verdict, names(end), twice, *history.lapsed()])
         part(
             "## A waiter whose lease lapsed while it queued\n\nThe suite `etcd-header-token` stops clients for longer than their lease while they "
             f"queue; `fencepost run etcd-header-token --seed N --time-limit {TIME}`, and the same with `token = \"create-revision\"`. etcd grants the lock to a "
@@ -188,12 +193,13 @@ def write(run, table, circumstances, versions):
     def advisory():
         rows = []
         lock = "kind = \"postgres-advisory\"\nlease = \"3s\""
-        for what, fault in {
+        faults = {
             "hole": {"kind": "hole", "link": "worker-lock", "every": "2s", "length": "1s..3s"},
             "lost reply": {"kind": "lost-reply", "link": "worker-lock", "every": "2s", "length": "1s..2s"},
             "reset": {"kind": "reset", "link": "worker-lock", "every": "2s", "length": "1s..2s"},
             "kill of the server": {"kind": "kill", "on": "lock", "every": "4s", "length": "50ms..300ms"},
-        }.items():
+        }
+        for what, fault in faults.items():
             for fence in ["none", "conditional"]:
                 path = suite(files, f"advisory-{fault['kind']}-{fence}", lock, postgres + f"\"{fence}\"", [fault])
                 history = measure(path, "--seed", 1)
@@ -201,34 +207,39 @@ def write(run, table, circumstances, versions):
                 rows.append([what, fence, history.overlaps(), f"{stale} of {acknowledged}", lost, history.end["verdict"], names(history.end)])
         part(
             "## PostgreSQL's advisory lock when its connection is cut\n\nIt is lost with its connection, and its holder is not told. "
-            f"{TIME} a row, `fencepost run FILE --seed 1`. Overlaps are holds whose holder went on writing after a successor had. The fault and the fence vary "
-            "from this suite, the last one run:\n\n"
+            f"{TIME} a row, `fencepost run FILE --seed 1`. Overlaps are holds whose holder went on writing after a successor had. The `fence` and the `[[fault]]` "
+            "vary from this suite, the last one run:\n\n"
             + shown(path)
+            + "".join(f"- {what}: `{', '.join(f'{key} = {json.dumps(value)}' for key, value in fault.items())}`\n" for what, fault in faults.items())
+            + "\n"
             + table(["cut by", "fence", "overlaps", "stale writes acknowledged", "overwrote at once", "verdict", "findings"], rows)
         )
 
     def side_by_side():
         rows = []
-        for name, lock, resource in [
-            ("reference", "kind = \"reference\"\nlease = \"2s\"", "kind = \"reference\""),
+        systems = [
+            ("reference", "kind = \"reference\"\nlease = \"2s\"", postgres + "\"conditional\""),
             ("etcd", "kind = \"etcd\"\nlease = \"2s\"", postgres + "\"conditional\""),
             ("postgres", "kind = \"postgres\"\nlease = \"2s\"", postgres + "\"conditional\""),
             ("etcd, unfenced write", "kind = \"etcd\"\nlease = \"2s\"", postgres + "\"none\""),
-        ]:
+        ]
+        for name, lock, resource in systems:
             path = suite(files, name.replace(", ", "-").replace(" ", "-"), lock, resource, [], "rate = \"max\"", "critical_section = \"1ms..2ms\"")
             history = measure(path, "--seed", 1)
             hand_overs, writes = history.hand_overs(), history.took("write")
             seconds = max(completed["time"] for _, completed in history.operations) / 1e9
             rows.append(
-                [name, f"{len(history.of('acquire')) / seconds:.1f}", *(quantile(hand_overs, share) for share in (0.5, 0.9, 0.99))]
+                [name, f"{len(history.of('acquire')) / seconds:.1f}", len(hand_overs), *(quantile(hand_overs, share) for share in (0.5, 0.9, 0.99))]
                 + [f"{len(writes) / seconds:.0f}", *(quantile(writes, share) for share in (0.5, 0.99))]
             )
         part(
             f"## Side by side\n\nNo faults, 10 clients, 4 locks, as many operations as they can carry out; {TIME} each, one after the other on one machine, through the "
-            "fault proxy. Milliseconds. A hand-over is from an acknowledged release to the next grant of the lock; a client rests 20 to 200 ms between two holds. Compare rows, not with other machines. "
-            "Lock and resource vary from this suite, the last one run, `fencepost run FILE --seed 1`:\n\n"
+            "fault proxy. Milliseconds. A hand-over is from an acknowledged release to the next grant of the lock, where whoever was granted it had queued for it by then; a client rests 20 to 200 ms between two holds. "
+            "Compare rows, not with other machines. `[lock]` and `[resource]` vary from this suite, the last one run, `fencepost run FILE --seed 1`:\n\n"
             + shown(path)
-            + table(["lock", "grants a second", "hand-over p50", "p90", "p99", "writes a second", "write p50", "p99"], rows)
+            + "".join(f"- {name}: `[lock] {lock}`, `[resource] {resource}`\n".replace("\"\nlease", "\", lease").replace("\"\nfence", "\", fence") for name, lock, resource in systems)
+            + "\n"
+            + table(["lock", "grants a second", "hand-overs", "p50", "p90", "p99", "writes a second", "write p50", "p99"], rows)
         )
 
     for measured in [grid, lapsed, advisory, side_by_side]:

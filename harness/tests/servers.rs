@@ -300,21 +300,48 @@ mod external {
             wires.map(|wire| wire.upstream).collect()
         };
         let (etcd, postgres) = (of("w1-lock"), of("w1-resource")[0]);
-        Some(Theirs {
+        let theirs = Theirs {
             stand,
             etcd,
             postgres,
-        })
+        };
+        theirs.ask_for_a_password();
+        Some(theirs)
     }
 
     impl Theirs {
+        /// From now on the server lets its user `theirs` in with the password alone.
+        fn ask_for_a_password(&self) {
+            self.sql(&format!(
+                "CREATE ROLE theirs LOGIN SUPERUSER PASSWORD '{SECRET}'"
+            ));
+            let told = self.sql("SELECT 'rules:' || current_setting('hba_file') || ':end'");
+            let rules = told
+                .split_once("rules:")
+                .and_then(|(_, rest)| rest.split_once(":end"))
+                .map(|(path, _)| Path::new(path))
+                .expect("it says where its rules are");
+            let before = std::fs::read_to_string(rules).expect("a file");
+            let asking = format!("host all theirs 127.0.0.1/32 scram-sha-256\n{before}");
+            std::fs::write(rules, asking).expect("written");
+            self.sql("SELECT pg_reload_conf()");
+            // A password by SCRAM is asked for by the code 10.
+            until("it asks for a password", || {
+                let mut stream = TcpStream::connect(self.postgres).expect("it listens");
+                let words = b"\0\0\0\x27\0\x03\0\0user\0theirs\0database\0postgres\0\0";
+                stream.write_all(words).expect("sent");
+                let mut asked = [0_u8; 9];
+                stream.read_exact(&mut asked).is_ok() && asked[0] == b'R' && asked[8] == 10
+            });
+        }
+
         fn suite(&self, seconds: u32) -> PathBuf {
             let path = self.stand.folder.path().join("theirs.toml");
             let endpoints: Vec<String> = self.etcd.iter().map(|at| format!("\"{at}\"")).collect();
             let text = format!(
                 "name = \"theirs\"\n[run]\ntime_limit = \"{seconds}s\"\n\
                  [lock]\nkind = \"etcd\"\nlease = \"2s\"\nendpoints = [{}]\n\
-                 [resource]\nkind = \"postgres\"\nurl = \"postgres://postgres@{}/postgres\"\n\
+                 [resource]\nkind = \"postgres\"\nurl = \"postgres://theirs@{}/postgres\"\n\
                  password_env = \"THEIR_PASSWORD\"\n[worker]\ntimeout = \"1s\"\n\
                  [expect]\nzombie_writes = 1\n[[fault]]\nkind = \"zombie\"\nevery = \"2s\"\nlength = \"8s\"\n",
                 endpoints.join(", "),

@@ -11,6 +11,7 @@ use fencepost_workloads::seed::Seed;
 use fencepost_workloads::suite::{
     BUILT_IN, Count, Fault, FaultKind, Suite, SuiteError, TargetKind, built_in,
 };
+use fencepost_workloads::systems::Server;
 
 use clap::ValueEnum as _;
 
@@ -212,6 +213,16 @@ fn plantable(suite: &Suite, defects: &Defects) -> Result<(), HarnessError> {
             "reference resource",
         ),
     ] {
+        let service = match table {
+            "nodes.lock" => &suite.lock.kind.system().server,
+            _ => &suite.resource.kind.system().server,
+        };
+        if defect.is_some() && *service != Server::Reference {
+            let table = table.trim_start_matches("nodes.");
+            return Err(HarnessError::Usage(format!(
+                "--defect {name}: it is planted in the {what}, and [{table}] has another kind: kind = \"reference\" is right"
+            )));
+        }
         if defect.is_some() && own.is_some() {
             return Err(HarnessError::Usage(format!(
                 "--defect {name}: it is planted in the {what}, and [{table}] is another: a suite without [{table}] is right"

@@ -668,8 +668,13 @@ impl LocalTarget {
                 .ended();
             let trouble = match ended {
                 Some(status) => Some(format!("ended with {status} before it answered")),
-                None => (Instant::now() > deadline)
-                    .then(|| format!("does not answer within {READY_WITHIN:?}")),
+                None => (Instant::now() > deadline).then(|| {
+                    let where_it_is = self.estate.as_ref().and_then(Estate::doubtful_place);
+                    format!(
+                        "does not answer within {READY_WITHIN:?}{}",
+                        where_it_is.unwrap_or_default()
+                    )
+                }),
             };
             if let Some(trouble) = trouble {
                 return Err(HarnessError::node(

@@ -57,11 +57,10 @@ impl Drop for Server {
 impl Server {
     /// A one-member etcd; `None` (and a word) where there is none to start.
     pub fn etcd() -> Option<Self> {
-        let program = Path::new("/usr/bin/etcd");
-        if !program.exists() {
+        let Some(program) = on_the_path("etcd") else {
             skipped("etcd", "etcd-server");
             return None;
-        }
+        };
         let folder = tempfile::tempdir().expect("a folder");
         let (client, peer) = (free_address(), free_address());
         let peer_url = format!("http://{peer}");
@@ -137,8 +136,22 @@ impl Server {
     }
 }
 
-/// The newest of Debian's.
+/// The first program of that name on the PATH.
+fn on_the_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .map(|folder| folder.join(name))
+        .find(|program| program.is_file())
+}
+
+/// The folder of those on the PATH, or of the newest of Debian's.
 fn postgres_programs() -> Option<PathBuf> {
+    let found = on_the_path("postgres").and_then(|program| program.canonicalize().ok());
+    if let Some(folder) = found.as_deref().and_then(Path::parent)
+        && folder.join("initdb").is_file()
+    {
+        return Some(folder.to_owned());
+    }
     let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?;
     let number = |path: &Path| path.file_name()?.to_str()?.parse::<u32>().ok();
     versions

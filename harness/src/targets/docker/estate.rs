@@ -393,6 +393,17 @@ impl Estate {
         matches!(*doors, Some(Doors::Published(..)))
     }
 
+    /// Where ports of the engine's machine are looked for on this one because its socket does not say where it is.
+    #[must_use]
+    pub fn doubtful_place(&self) -> Option<String> {
+        (self.is_remote() && self.engine.is_near()).then(|| {
+            format!(
+                ", though {} does, and its containers' ports should be ports of this machine: if the engine is on another one, DOCKER_HOST=tcp://HOST:PORT is right",
+                self.engine.host()
+            )
+        })
+    }
+
     fn door(&self, port: u16) -> Result<SocketAddr, HarnessError> {
         let doors = self.doors.lock().unwrap_or_else(PoisonError::into_inner);
         let door = match &*doors {
