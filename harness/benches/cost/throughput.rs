@@ -401,7 +401,7 @@ async fn carry_out(
         Action::Read { key } => answer(resource.read(key).await, |reading, answer| {
             answer.high_water = reading.high_water;
         }),
-        Action::Cas { .. } | Action::Put { .. } | Action::Append { .. } => {
+        Action::Cas { .. } | Action::Append { .. } => {
             unreachable!("the register has none of them")
         }
     }
