@@ -17,7 +17,7 @@ use fencepost_checker::finding::{Finding, Severity};
 use fencepost_checker::history::jsonl::Reader;
 use fencepost_checker::history::{History, Line};
 use fencepost_checker::online::{Limits, Online, RULES};
-use fencepost_checker::verdict::{Judgement, Overlap, Verdict};
+use fencepost_checker::verdict::{Judgement, Verdict};
 use fencepost_checker::{Model, judge};
 use simulated::{LIES, Make, recording, sabotaged};
 
@@ -79,9 +79,8 @@ fn essence(judgement: &Judgement) -> (Vec<String>, String) {
         })
         .collect();
     findings.sort();
-    let mut stats = judgement.stats.clone();
-    stats.overlap = Overlap::default();
-    (findings, format!("{stats:?} {:?}", judgement.coverage))
+    let (stats, coverage) = (&judgement.stats, &judgement.coverage);
+    (findings, format!("{stats:?} {coverage:?}"))
 }
 
 /// Why two judgements do not fit each other, if so.

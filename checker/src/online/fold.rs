@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::arrival::{Arrival, is_grant};
+use super::fenced_out::FencedOut;
 use super::fresh::Fresh;
 use super::hash::{Map, Set};
 use super::holders::Holders;
@@ -11,10 +12,14 @@ use super::issuer::Issuer;
 use super::key::{Key, Limit};
 use super::lease::Leases;
 use super::marks::Marks;
+use super::overflow::Overflows;
+use super::overlap::Believed;
 use super::phantom::Renewals;
 use super::raises::{Explanation, Sweep};
+use super::reads::Reads;
 use super::refused::Refused;
 use super::retries::Retries;
+use super::starvation::Starvations;
 use super::words::{Kept, is_fenced_write};
 use super::{Limits, Model};
 use crate::fencing::{Clock, Why, Writers};
@@ -40,6 +45,13 @@ pub(super) struct Fold {
     pub fresh: Fresh,
     pub interference: Interference,
     pub leases: Leases,
+    pub overflows: Overflows,
+    pub fenced_out: FencedOut,
+    pub starvations: Starvations,
+    pub believed: Believed,
+    pub reads: Reads,
+    /// The operation with the last event.
+    pub last: Option<Kept>,
     pub keys: Map<Option<Name>, Key>,
     /// With a mark kept by the lock: who writes where.
     by_lock: Map<Option<Name>, Writers>,
@@ -66,6 +78,12 @@ impl Fold {
             fresh: Fresh::default(),
             interference: Interference::default(),
             leases: Leases::default(),
+            overflows: Overflows::default(),
+            fenced_out: FencedOut::default(),
+            starvations: Starvations::default(),
+            believed: Believed::default(),
+            reads: Reads::default(),
+            last: None,
             keys: Map::default(),
             by_lock: Map::default(),
             all: Writers::default(),
@@ -102,6 +120,11 @@ impl Fold {
             self.fresh.call(arrival, op);
             self.interference.call(arrival, op);
             self.leases.call(arrival, op);
+            self.overflows.call(op);
+            self.fenced_out.call(arrival, op);
+            self.starvations.call(arrival, op);
+            self.believed.call(arrival, op);
+            self.reads.call(arrival, op);
             if arrival.mark_scope() == MarkScope::Lock && is_fenced_write(op) {
                 self.note_writer(arrival, op);
             }
@@ -125,7 +148,10 @@ impl Fold {
         let mut explanation = None;
         if self.model == Model::Fencing {
             let regressed = self.issuer.answer(op);
-            self.holders.answer(arrival, op, regressed);
+            if let (Some(lock), Some(higher)) = (op.lock, &regressed) {
+                self.overflows.went_back(lock, higher, op);
+            }
+            self.holders.answer(arrival, op, regressed.is_some());
             self.retries.answer(arrival, op);
             self.refused.answer(arrival, op);
             self.renewals.answer(op);
@@ -137,6 +163,10 @@ impl Fold {
             }
             self.interference.answer(&self.renewals, op);
             self.leases.answer(arrival, op);
+            self.overflows.answer(arrival, op);
+            self.fenced_out.answer(arrival, op);
+            self.starvations.answer(arrival, op);
+            self.believed.answer(arrival, op);
             explanation = self.sweep.answer(arrival, &self.holders, op);
             self.answer_fresh(arrival, op, explanation);
         }
@@ -149,7 +179,17 @@ impl Fold {
         if op.function == Function::Read {
             let seen = key.see(op);
             let fenced = seen.write.as_ref().filter(|write| is_fenced_write(write));
-            self.marks.answer(arrival, op, fenced);
+            let distorted = self.marks.answer(arrival, op, fenced);
+            if let Some(write) = distorted {
+                self.overflows.tells(arrival, &self.holders, op, &write);
+            }
+            if let (Some(write), true) = (&seen.write, seen.newly) {
+                self.fenced_out.accepted(arrival, write);
+            }
+            if let Some(done) = &seen.done {
+                self.reads.done(arrival, done);
+            }
+            self.reads.answer(arrival, op, seen.done.as_ref());
             if let (Some(write), true) = (fenced, seen.newly) {
                 self.holders.accepted(arrival, write);
             }
@@ -160,7 +200,12 @@ impl Fold {
                 self.fresh.take_back(arrival, write);
             }
         } else {
-            self.marks.answer(arrival, op, None);
+            if let Some(write) = self.marks.answer(arrival, op, None) {
+                self.overflows.tells(arrival, &self.holders, op, &write);
+            }
+            if op.outcome == Outcome::Ok && op.function == Function::Write {
+                self.reads.done(arrival, &key.done(op));
+            }
         }
         key.answer(op, arrival.is_refusal(op), explanation);
     }
@@ -172,6 +217,7 @@ impl Fold {
         }
         if self.model == Model::Fencing {
             self.holders.late_grant(arrival, op);
+            self.fenced_out.answer_late(op);
             if op.outcome == Outcome::Ok && is_fenced_write(op) {
                 self.holders.accepted(arrival, op);
             }

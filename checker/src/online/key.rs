@@ -43,6 +43,7 @@ use super::hash::{Map, fingerprint};
 use super::levels::{Broken, Dormant, Epoch, Levels, NO_FLOOR, Refusal};
 use super::marks::Suspicion;
 use super::raises::Explanation;
+use super::reads::Done;
 use super::words::{Kept, Op, token_of};
 use crate::fencing::{Outside, Why};
 use crate::history::{Function, Outcome, Token};
@@ -65,6 +66,8 @@ struct Value {
     other: bool,
     /// The first read that returned it.
     read: Option<Kept>,
+    /// The first answer that showed that its write has taken effect.
+    done: Option<Kept>,
     /// What its write is guilty of if it was accepted, while the write's outcome is unknown.
     suspicion: Option<Box<Suspicion>>,
     /// Its write was answered with a definite no, and its value was read.
@@ -97,6 +100,8 @@ pub(super) struct Seen {
     pub suspicion: Option<Suspicion>,
     /// A write that was answered with a definite no, and nobody had known that it was done.
     pub applied: Option<Kept>,
+    /// The one write of this value, whatever its answer, and what first showed it.
+    pub done: Option<Done>,
 }
 
 #[derive(Clone, Debug)]
@@ -119,6 +124,8 @@ pub(super) struct Key {
     maker: bool,
     /// Some of its values are no longer remembered.
     forgetful: bool,
+    /// Among them are some that a write may bring back at any time.
+    blind: bool,
     /// Since when it shows a mark that a grant may have raised as well as a write.
     doubt: Option<u64>,
     /// Its sign is no definite one, but that doubt.
@@ -155,6 +162,7 @@ impl Key {
             since_check: 0,
             maker: false,
             forgetful: false,
+            blind: false,
             doubt: None,
             sign_in_doubt: false,
             done: None,
@@ -171,6 +179,11 @@ impl Key {
     /// Where and why the exact check of this key ended.
     pub fn limit(&self) -> Option<Limit> {
         self.outside.into_iter().chain(self.sign).min()
+    }
+
+    /// Whether it shows that grants raise its mark.
+    pub fn is_raised(&self) -> bool {
+        self.raised
     }
 
     /// What was proven about this key so far.
@@ -272,6 +285,7 @@ impl Key {
             failed: None,
             other: false,
             read: None,
+            done: None,
             suspicion: None,
             applied: false,
             shown: None,
@@ -303,6 +317,7 @@ impl Key {
             failed: failed.then(|| Kept::clone(op)),
             other: !failed,
             read: None,
+            done: None,
             suspicion: suspicion.map(Box::new),
             applied: false,
             shown: self.shown.clone(),
@@ -325,7 +340,11 @@ impl Key {
                 (!exact || matches!(value.stage, Stage::Gone(_))) && value.suspicion.is_none()
             });
             if settled {
-                self.forgetful |= self.values.remove(&print).is_some();
+                let gone = self.values.remove(&print);
+                self.forgetful |= gone.is_some();
+                self.blind |= gone.is_some_and(|value| {
+                    value.write.outcome == Outcome::Unknown && (!exact || value.twice)
+                });
             } else {
                 self.order.push_back(print);
             }
@@ -366,6 +385,16 @@ impl Key {
             value.read = Some(Kept::clone(read));
         }
         let write = &value.write;
+        let by = value.done.get_or_insert_with(|| Kept::clone(read));
+        let done = Some(Done {
+            write: Kept::clone(write),
+            by: Kept::clone(by),
+        });
+        let done = done.filter(|_| !self.blind);
+        let none = Seen {
+            done: done.clone(),
+            ..none
+        };
         if write.outcome == Outcome::Failed {
             let applied = write.function == Function::Write && !self.maker;
             if applied && !std::mem::replace(&mut value.applied, true) {
@@ -386,6 +415,18 @@ impl Key {
                 None
             },
             applied: None,
+            done,
+        }
+    }
+
+    /// A write was answered `ok`: what first showed that it has taken effect.
+    pub fn done(&mut self, write: &Kept) -> Done {
+        let value = value_of(write).and_then(|value| self.values.get_mut(&fingerprint(value)));
+        let value = value.filter(|value| value.write.invoked == write.invoked);
+        let by = value.map(|value| value.done.get_or_insert_with(|| Kept::clone(write)));
+        Done {
+            write: Kept::clone(write),
+            by: Kept::clone(by.map_or(write, |by| by)),
         }
     }
 

@@ -99,6 +99,7 @@
 mod arrival;
 mod cluster;
 mod faults;
+mod fenced_out;
 mod fold;
 mod found;
 mod fresh;
@@ -110,10 +111,14 @@ mod key;
 mod lease;
 mod levels;
 mod marks;
+mod overflow;
+mod overlap;
 mod phantom;
 mod raises;
+mod reads;
 mod refused;
 mod retries;
+mod starvation;
 mod words;
 
 use arrival::Arrival;
@@ -126,6 +131,8 @@ use crate::verdict::Judgement;
 /// The findings that are judged here. Of the others only the whole file tells; most break one of these as well.
 pub const RULES: &[&str] = &[
     "stale-write-accepted",
+    "non-atomic-check",
+    "lost-acked-write",
     "high-water-lost",
     "failed-write-applied",
     "cross-key-interference",
@@ -138,10 +145,13 @@ pub const RULES: &[&str] = &[
     "write-without-grant",
     "hot-retry",
     "write-after-refusal",
+    "token-overflow",
     "timestamp-token",
     "phantom-renew",
     "release-of-others-lock",
     "overlapping-grant",
+    "fenced-out",
+    "starvation",
     "not-linearizable",
 ];
 
@@ -237,6 +247,8 @@ impl Online {
             ..
         } = self;
         let window = std::mem::take(&mut arrival.window);
+        let last = window.back().map(|moment| moment.op);
+        fold.last = last.and_then(|last| arrival.operation_of(last));
         for moment in window {
             let Some(op) = arrival.operation_of(moment.op) else {
                 continue;
