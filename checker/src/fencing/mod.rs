@@ -87,9 +87,9 @@ pub(crate) use case::Case;
 pub(crate) use epochs::entangled;
 pub(crate) use fresh_refused::Granted;
 pub(crate) use lease::on_lock_service;
+pub(crate) use linearizable::{Exact, Why};
 pub(crate) use overflow::SPARE;
 pub(crate) use overlap::{Belief, Overlaps};
-pub(crate) use linearizable::{Exact, Why};
 pub(crate) use proof::LateWrite;
 #[cfg(test)]
 pub(crate) use proof::late_writes;

@@ -173,6 +173,10 @@ mod tests {
         let history = s.history();
         let overlap = overlaps(&Case::new(&history));
         // c2 holds from 4 to 7 ms and c1 again from 6 ms to 15 ms; c3 from 12 ms to 13 ms.
-        assert_eq!((overlap.count, overlap.total_ns), (2, 2_000_000), "{overlap:?}");
+        assert_eq!(
+            (overlap.count, overlap.total_ns),
+            (2, 2_000_000),
+            "{overlap:?}"
+        );
     }
 }

@@ -332,7 +332,8 @@ impl Arrival {
 
     /// How many acquires of its lock were sent before this operation.
     fn ask(&mut self, operation: &Operation) -> u64 {
-        let (Function::Acquire | Function::Renew, Some(lock)) = (operation.function, operation.lock)
+        let (Function::Acquire | Function::Renew, Some(lock)) =
+            (operation.function, operation.lock)
         else {
             return 0;
         };
@@ -560,7 +561,8 @@ impl Arrival {
             Outcome::Failed => self.counts.failed += 1,
             Outcome::Unknown => self.counts.info += 1,
         }
-        if let (Function::Acquire, Some(lock), false) = (operation.function, operation.lock, ended) {
+        if let (Function::Acquire, Some(lock), false) = (operation.function, operation.lock, ended)
+        {
             let waited = at.time.saturating_sub(operation.invoked.time);
             let longest = self.waits.entry(lock).or_default();
             *longest = waited.max(*longest);

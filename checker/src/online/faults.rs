@@ -88,9 +88,8 @@ impl Faults {
         let mut from = since.max(self.forgotten.map_or(0, |last| last.time));
         let mut windows: Vec<&FaultWindow> = self.all().collect();
         windows.sort_by_key(|window| window.began.index);
-        windows.retain(|window| {
-            window.outcome != FaultOutcome::Skipped && window.began.time < until
-        });
+        windows
+            .retain(|window| window.outcome != FaultOutcome::Skipped && window.began.time < until);
         let mut longest: Option<(u64, u64)> = None;
         let ends = |window: &&FaultWindow| {
             let ended = window.ended.map_or(u64::MAX, |at| at.time);

@@ -137,7 +137,9 @@ impl Presented {
             return false;
         }
         let from = self.falling.partition_point(|&(_, sent)| sent < index);
-        self.falling.get(from).is_none_or(|&(since, _)| since <= token)
+        self.falling
+            .get(from)
+            .is_none_or(|&(since, _)| since <= token)
     }
 }
 
@@ -187,8 +189,7 @@ impl FencedOut {
 
     /// An acquire that was no longer waited for was answered: it was taken for one that may be granted.
     pub fn answer_late(&mut self, op: &Kept) {
-        if let (Function::Acquire, Some(lock), Outcome::Failed) =
-            (op.function, op.lock, op.outcome)
+        if let (Function::Acquire, Some(lock), Outcome::Failed) = (op.function, op.lock, op.outcome)
         {
             let issued = self.issued.entry(lock).or_default();
             issued.open = issued.open.saturating_sub(1);
@@ -268,7 +269,8 @@ impl FencedOut {
                 continue;
             };
             let place = (arrival.lock(&first.refusal), key);
-            let highest = (self.presented.get(scope)).and_then(|presented| presented.highest.as_ref());
+            let highest =
+                (self.presented.get(scope)).and_then(|presented| presented.highest.as_ref());
             let named = first.refusal.high_water;
             let culprit = highest.filter(|write| {
                 write.token > first.refusal.token

@@ -145,6 +145,10 @@ impl Fold {
 
     /// An operation has returned.
     pub fn answer(&mut self, arrival: &Arrival, op: &Kept) {
+        self.take_answer(arrival, op, false);
+    }
+
+    fn take_answer(&mut self, arrival: &Arrival, op: &Kept, late: bool) {
         let mut explanation = None;
         if self.model == Model::Fencing {
             let regressed = self.issuer.answer(op);
@@ -207,7 +211,7 @@ impl Fold {
                 self.reads.done(arrival, &key.done(op));
             }
         }
-        key.answer(op, arrival.is_refusal(op), explanation);
+        key.answer(op, arrival.is_refusal(op), explanation, late);
     }
 
     /// An answer has come that was no longer waited for. What was decided without it stands.
@@ -227,7 +231,7 @@ impl Fold {
         {
             self.marks.answered(arrival, op, &suspicion);
         }
-        self.answer(arrival, op);
+        self.take_answer(arrival, op, true);
     }
 
     /// Whether a refusal had a reason; `explanation`: where the mark comes from that it tells.

@@ -289,7 +289,9 @@ fn at_the_resource(arrival: &Arrival, fold: &Fold) -> Vec<Draft> {
     }
     for (&(lock, key), (count, witness)) in &fold.reads.missing {
         let mut draft = Draft::new("lost-acked-write", *count, witness.clone()).on(lock, key);
-        let marks = lost.iter().filter(|mark| (mark.lock, mark.key) == (lock, key));
+        let marks = lost
+            .iter()
+            .filter(|mark| (mark.lock, mark.key) == (lock, key));
         if forgotten_at_once(witness, marks) {
             draft.causes.push("high-water-lost");
         }

@@ -456,8 +456,15 @@ impl Key {
         value.suspicion.take().map(|suspicion| *suspicion)
     }
 
-    /// An operation has returned. `refusal`: it is one. `explanation`: where the mark comes from that it tells.
-    pub fn answer(&mut self, op: &Kept, refusal: bool, explanation: Option<Explanation>) {
+    /// An operation has returned. `refusal`: it is one. `explanation`: where the mark comes from that it tells. `late`: it
+    /// was no longer waited for, so what it must fit may be forgotten.
+    pub fn answer(
+        &mut self,
+        op: &Kept,
+        refusal: bool,
+        explanation: Option<Explanation>,
+        late: bool,
+    ) {
         if explanation == Some(Explanation::Grant) {
             let index = op.completed.unwrap_or(op.invoked).index;
             let why = Why::Raised;
@@ -475,7 +482,7 @@ impl Key {
         if !self.is_exact() {
             return;
         }
-        if explanation == Some(Explanation::None) && self.raised {
+        if explanation == Some(Explanation::None) && self.raised && !late {
             self.by_others.get_or_insert(Broken::of([op]));
         }
         let call = at(op.invoked.index);
@@ -483,8 +490,8 @@ impl Key {
         let shown = place.ok().and_then(|place| self.open.remove(place).1);
         self.since_check += 1;
         match (op.function, op.outcome) {
-            (Function::Write, Outcome::Ok) => self.acknowledged(op),
-            (Function::Write, Outcome::Failed) => self.denied(op, refusal, shown),
+            (Function::Write, Outcome::Ok) => self.acknowledged(op, late),
+            (Function::Write, Outcome::Failed) => self.denied(op, refusal, shown, late),
             (Function::Read, Outcome::Ok) => self.read(op, shown),
             _ => {}
         }
@@ -544,12 +551,14 @@ impl Key {
         }
     }
 
-    fn acknowledged(&mut self, op: &Kept) {
+    fn acknowledged(&mut self, op: &Kept, late: bool) {
         let Some(print) = value_of(op).map(fingerprint) else {
             return;
         };
         let token = token_of(op);
-        if let Some(value) = self.values.get_mut(&print) {
+        let forgotten = |value: &&mut Value| late && matches!(value.stage, Stage::Gone(_));
+        let value = self.values.get_mut(&print);
+        if let Some(value) = value.filter(|value| !forgotten(value)) {
             let (cluster, fresh) = value.wake();
             cluster.returns(op);
             let fell = fell(value.shown.as_ref(), token, op);
@@ -563,7 +572,7 @@ impl Key {
         self.show(token, op);
     }
 
-    fn denied(&mut self, op: &Kept, refusal: bool, shown: Option<Shown>) {
+    fn denied(&mut self, op: &Kept, refusal: bool, shown: Option<Shown>, late: bool) {
         if let Some(print) = value_of(op).map(fingerprint) {
             let read_before = self.values.get_mut(&print).and_then(|value| {
                 let before = std::mem::replace(&mut value.stage, Stage::Gone(None));
@@ -583,7 +592,7 @@ impl Key {
             return;
         };
         let Some(mark) = op.high_water else {
-            if self.over <= Some(token) {
+            if self.over <= Some(token) && !late {
                 self.nameless
                     .entry(token)
                     .or_insert_with(|| Refusal::of(op));
@@ -601,6 +610,10 @@ impl Key {
         }
         self.mark(mark, op);
         self.over = self.over.max(Some(mark));
+        // The writes of its epoch may be forgotten, because nobody who might ask for them was known to be open.
+        if late {
+            return;
+        }
         let epoch = self.epochs.entry(mark).or_default();
         epoch.refused_first.get_or_insert_with(|| Refusal::of(op));
         let call = Edge::new(at(op.invoked.index), op);

@@ -107,7 +107,8 @@ impl Reads {
             return;
         };
         let object = arrival.object(read);
-        if read.outcome != Outcome::Ok || self.objects.get(&object).is_none_or(|state| state.unknown)
+        if read.outcome != Outcome::Ok
+            || self.objects.get(&object).is_none_or(|state| state.unknown)
         {
             return;
         }
@@ -128,7 +129,9 @@ impl Reads {
         let older = older.filter(|older| older.at() < lost.write.invoked.index);
         let nothing = read.value.as_ref().is_some_and(serde_json::Value::is_null);
         if nothing || older.is_some() {
-            let older = older.into_iter().flat_map(|older| older.witness(&lost.write));
+            let older = older
+                .into_iter()
+                .flat_map(|older| older.witness(&lost.write));
             let shown = lost.witness(read).chain(older).chain([read]);
             add(&mut self.missing, arrival, &lost.write, shown);
         }
@@ -155,14 +158,7 @@ fn slips(lower: &Done, higher: &Done) -> bool {
         && !low.precedes(high)
 }
 
-fn add<'a>(
-    found: &mut Found,
-    arrival: &Arrival,
-    of: &Op,
-    shown: impl Iterator<Item = &'a Kept>,
-) {
+fn add<'a>(found: &mut Found, arrival: &Arrival, of: &Op, shown: impl Iterator<Item = &'a Kept>) {
     let known = found.entry((arrival.lock(of), of.key));
-    known
-        .or_insert_with(|| (0, shown.cloned().collect()))
-        .0 += 1;
+    known.or_insert_with(|| (0, shown.cloned().collect())).0 += 1;
 }

@@ -180,7 +180,10 @@ impl Lock {
         self.waiting.clear();
         self.reached = since.unwrap_or(0);
         // One that waits already goes on to wait.
-        self.best = self.best.take().filter(|&(end, _)| since.is_some_and(|since| since < end));
+        self.best = self
+            .best
+            .take()
+            .filter(|&(end, _)| since.is_some_and(|since| since < end));
     }
 
     /// Keeps an acquire where it is needed to cover the time.
