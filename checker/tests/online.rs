@@ -29,7 +29,7 @@ fn recordings(usual: u64) -> u64 {
 /// Any system, telling the truth or not.
 fn any(seed: u64) -> Make {
     if seed % 4 == 3 {
-        let built = |(make, _): &(Make, _)| !make.logs && make.steps <= 400;
+        let built = |(make, _): &(Make, _)| make.steps <= 400;
         let systems: Vec<_> = sabotaged().into_iter().filter(built).collect();
         let (make, _) = &systems[(seed / 4) as usize % systems.len()];
         return Make {
@@ -47,6 +47,7 @@ fn any(seed: u64) -> Make {
         by_lock: seed % 5 == 2,
         unnamed: seed % 11 == 3,
         odd: seed % 4 == 1,
+        logs: seed % 24 == 10,
         steps: 25 + (seed % 6) as usize * 15,
         ..Make::plain()
     }
@@ -102,7 +103,7 @@ fn after_every_line_a_stream_is_judged_as_the_file_up_to_there() {
         let text = recording(seed, &make);
         // Where a key is no fenced register (another path, a value written twice) the whole file is searched, and a stream
         // is not: those systems are held against each other under the fencing model alone.
-        let plain = !make.paths && seed % 4 != 3;
+        let plain = !make.paths && !make.logs && seed % 4 != 3;
         let model = if seed % 9 == 4 && plain {
             Model::FencedRegister
         } else {
@@ -166,7 +167,7 @@ fn deserted() -> (Make, &'static [&'static str]) {
 fn whatever_is_broken_the_stream_says_what_the_file_says() {
     let mut findings: BTreeMap<String, u64> = BTreeMap::new();
     let systems = sabotaged().into_iter().chain([deserted()]);
-    for (make, names) in systems.filter(|(make, _)| !make.logs) {
+    for (make, names) in systems {
         // Who goes on after a refusal does so hotly once in a while.
         let long = names.contains(&"hot-retry");
         let steps = make.steps.max(if long { 3000 } else { 200 });
@@ -210,8 +211,11 @@ fn tight(seed: u64) -> Limits {
 fn with_next_to_no_memory_for_values_every_violation_is_found_at_the_same_line() {
     let (mut invalid, mut total) = (0_u64, 0_u64);
     for seed in 0..recordings(1500) {
+        // A value of a failed write is not known again, once it is forgotten, on a key that is no plain register.
         let make = Make {
             odd: false,
+            paths: false,
+            logs: false,
             ..any(seed)
         };
         let text = recording(seed, &make);

@@ -83,6 +83,7 @@ use std::cmp::Reverse;
 use std::panic::resume_unwind;
 use std::thread;
 
+pub(crate) use append::Wrong;
 pub(crate) use case::Case;
 pub(crate) use epochs::entangled;
 pub(crate) use fresh_refused::Granted;

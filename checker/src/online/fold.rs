@@ -11,6 +11,7 @@ use super::interference::Interference;
 use super::issuer::Issuer;
 use super::key::{Key, Limit};
 use super::lease::Leases;
+use super::lists::{Lists, elements};
 use super::marks::Marks;
 use super::overflow::Overflows;
 use super::overlap::Believed;
@@ -50,6 +51,7 @@ pub(super) struct Fold {
     pub starvations: Starvations,
     pub believed: Believed,
     pub reads: Reads,
+    pub lists: Lists,
     /// The operation with the last event.
     pub last: Option<Kept>,
     pub keys: Map<Option<Name>, Key>,
@@ -83,6 +85,7 @@ impl Fold {
             starvations: Starvations::default(),
             believed: Believed::default(),
             reads: Reads::default(),
+            lists: Lists::default(),
             last: None,
             keys: Map::default(),
             by_lock: Map::default(),
@@ -137,10 +140,15 @@ impl Fold {
         let keys = self.keys.len().max(1);
         let key = self.keys.entry(op.key).or_insert_with(|| Key::new(every));
         let (_, path) = arrival.object(op);
-        let suspicion = suspicion.filter(|_| op.function == Function::Write);
+        let shown = matches!(op.function, Function::Write | Function::Append);
+        let suspicion = suspicion.filter(|_| shown);
         key.call(op, path.is_some(), suspicion);
         let values = self.limits.values;
-        key.forget_values((values / keys).max(values.min(FEWEST_VALUES)));
+        let most = (values / keys).max(values.min(FEWEST_VALUES));
+        key.forget_values(most);
+        if self.model == Model::Fencing {
+            self.lists.call(arrival, op, most);
+        }
     }
 
     /// An operation has returned.
@@ -181,28 +189,7 @@ impl Fold {
         let every = self.limits.every;
         let key = self.keys.entry(op.key).or_insert_with(|| Key::new(every));
         if op.function == Function::Read {
-            let seen = key.see(op);
-            let fenced = seen.write.as_ref().filter(|write| is_fenced_write(write));
-            let distorted = self.marks.answer(arrival, op, fenced);
-            if let Some(write) = distorted {
-                self.overflows.tells(arrival, &self.holders, op, &write);
-            }
-            if let (Some(write), true) = (&seen.write, seen.newly) {
-                self.fenced_out.accepted(arrival, write);
-            }
-            if let Some(done) = &seen.done {
-                self.reads.done(arrival, done);
-            }
-            self.reads.answer(arrival, op, seen.done.as_ref());
-            if let (Some(write), true) = (fenced, seen.newly) {
-                self.holders.accepted(arrival, write);
-            }
-            if let (Some(write), Some(suspicion)) = (&seen.write, &seen.suspicion) {
-                self.marks.accepted(arrival, write, suspicion, Some(op));
-            }
-            if let Some(write) = &seen.applied {
-                self.fresh.take_back(arrival, write);
-            }
+            self.take_read(arrival, op);
         } else {
             if let Some(write) = self.marks.answer(arrival, op, None) {
                 self.overflows.tells(arrival, &self.holders, op, &write);
@@ -210,8 +197,58 @@ impl Fold {
             if op.outcome == Outcome::Ok && op.function == Function::Write {
                 self.reads.done(arrival, &key.done(op));
             }
+            if op.function == Function::Append {
+                self.lists.answer_append(op);
+            }
         }
+        let key = self.keys.entry(op.key).or_insert_with(|| Key::new(every));
         key.answer(op, arrival.is_refusal(op), explanation, late);
+    }
+
+    /// What a read shows of writes.
+    fn take_read(&mut self, arrival: &Arrival, op: &Kept) {
+        let Some(key) = self.keys.get_mut(&op.key) else {
+            return;
+        };
+        let seen = key.see(op);
+        let mut all = Vec::new();
+        if seen.done.is_none() {
+            let elements = elements(op).iter();
+            all.extend(elements.map(|element| key.see_element(element, op)));
+        }
+        // Of a list it is the append with the greatest token that the list proves.
+        let mut newest = seen.write.as_ref();
+        for write in all.iter().filter_map(|seen| seen.write.as_ref()) {
+            if newest.is_none_or(|newest| newest.token < write.token) {
+                newest = Some(write);
+            }
+        }
+        let fenced = newest.filter(|write| is_fenced_write(write));
+        if let Some(write) = self.marks.answer(arrival, op, fenced) {
+            self.overflows.tells(arrival, &self.holders, op, &write);
+        }
+        if let Some(done) = &seen.done {
+            self.reads.done(arrival, done);
+        }
+        self.reads.answer(arrival, op, seen.done.as_ref());
+        for append in self.lists.answer_read(arrival, op) {
+            key.note_applied(&append, op);
+            self.fresh.take_back(arrival, &append);
+        }
+        for seen in std::iter::once(&seen).chain(&all) {
+            if let (Some(write), true) = (&seen.write, seen.newly) {
+                self.fenced_out.accepted(arrival, write);
+                if is_fenced_write(write) {
+                    self.holders.accepted(arrival, write);
+                }
+            }
+            if let (Some(write), Some(suspicion)) = (&seen.write, &seen.suspicion) {
+                self.marks.accepted(arrival, write, suspicion, Some(op));
+            }
+            if let Some(write) = &seen.applied {
+                self.fresh.take_back(arrival, write);
+            }
+        }
     }
 
     /// An answer has come that was no longer waited for. What was decided without it stands.

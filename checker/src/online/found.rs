@@ -306,6 +306,10 @@ fn at_the_resource(arrival: &Arrival, fold: &Fold) -> Vec<Draft> {
         }
         drafts.push(draft);
     }
+    for (&(key, wrong), (count, witness)) in &fold.lists.found {
+        let lock = fold.lists.lock(arrival, key);
+        drafts.push(Draft::new(wrong.finding(), *count, witness.clone()).on(lock, key));
+    }
     for (&key, state) in &fold.keys {
         if let Some((count, (write, read))) = &state.applied {
             let witness = vec![Kept::clone(write), Kept::clone(read)];
@@ -587,11 +591,14 @@ fn reach(arrival: &Arrival, fold: &Fold) -> (u64, Vec<String>) {
         .collect();
     limits.sort_unstable();
     let judged = (fold.keys.len() - limits.len()) as u64;
-    let say = |&(key, limit): &(Option<Name>, super::key::Limit)| {
-        let key = key.map_or_else(
+    let name = |key: Option<Name>| {
+        key.map_or_else(
             || "the register without a key".to_owned(),
             |key| format!("key {}", arrival.names.shown(key)),
-        );
+        )
+    };
+    let say = |&(key, limit): &(Option<Name>, super::key::Limit)| {
+        let key = name(key);
         format!(
             "{key} is judged exactly only before event {}, where {}",
             limit.index,
@@ -599,6 +606,13 @@ fn reach(arrival: &Arrival, fold: &Fold) -> (u64, Vec<String>) {
         )
     };
     let mut sentences: Vec<String> = limits.iter().take(NAMED).map(say).collect();
+    let unread = |(&key, index): (&Option<Name>, &u64)| {
+        format!(
+            "the lists of {} are looked into only before event {index}, where more was appended than is remembered",
+            name(key)
+        )
+    };
+    sentences.extend(fold.lists.given_up.iter().take(NAMED).map(unread));
     if limits.len() > NAMED {
         sentences.push(format!(
             "{} more keys are not judged exactly to the end",

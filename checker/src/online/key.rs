@@ -128,8 +128,9 @@ pub(super) struct Key {
     blind: bool,
     /// Since when it shows a mark that a grant may have raised as well as a write.
     doubt: Option<u64>,
-    /// Its sign is no definite one, but that doubt.
+    /// Its sign is no definite one, but that doubt; the first that is.
     sign_in_doubt: bool,
+    definite: Option<Limit>,
     /// The highest token that it has surely accepted.
     done: Option<Token>,
     /// A mark was shown that a grant had raised.
@@ -165,6 +166,7 @@ impl Key {
             blind: false,
             doubt: None,
             sign_in_doubt: false,
+            definite: None,
             done: None,
             raised: false,
             applied: None,
@@ -204,7 +206,7 @@ impl Key {
     /// A doubt that excuses nothing, because the key is blamed all the same, is no limit of the exact check.
     pub fn dismiss_doubt(&mut self) {
         if std::mem::take(&mut self.sign_in_doubt) {
-            self.sign = None;
+            self.sign = self.definite;
         }
     }
 
@@ -217,6 +219,9 @@ impl Key {
 
     /// Other things than its writes raise the key's mark from this index on.
     pub fn stop_by_sign(&mut self, limit: Limit) {
+        if self.definite.is_none_or(|definite| limit < definite) {
+            self.definite = Some(limit);
+        }
         if self.sign.is_none_or(|sign| limit < sign) {
             if self.sign.is_none() && self.is_exact() {
                 self.check();
@@ -268,13 +273,13 @@ impl Key {
         }
         match (print, op.function) {
             (Some(print), Function::Write) => self.write(print, op, suspicion, exact),
-            (Some(print), Function::Append) => self.append(print, op),
+            (Some(print), Function::Append) => self.append(print, op, suspicion),
             _ => {}
         }
     }
 
     /// An element is added to a list; of the lists that are read only the other rules know more.
-    fn append(&mut self, print: u64, op: &Kept) {
+    fn append(&mut self, print: u64, op: &Kept, suspicion: Option<Suspicion>) {
         if let Some(value) = self.values.get_mut(&print) {
             value.twice = true;
             return;
@@ -286,7 +291,7 @@ impl Key {
             other: false,
             read: None,
             done: None,
-            suspicion: None,
+            suspicion: suspicion.map(Box::new),
             applied: false,
             shown: None,
             stage: Stage::Gone(None),
@@ -360,12 +365,30 @@ impl Key {
         if read.outcome != Outcome::Ok {
             return none;
         }
-        let Some(value) = self.values.get_mut(&print) else {
+        if !self.values.contains_key(&print) {
             // A list may be that of a log, and what stands at its head may have been there before.
             let listed = value_of(read).is_some_and(serde_json::Value::is_array);
             if !self.maker && !self.forgetful && !listed {
                 self.certain.get_or_insert_with(|| Broken::of([read]));
             }
+            return none;
+        }
+        self.see_value(print, read)
+    }
+
+    /// What a list that was read shows of an append.
+    pub fn see_element(&mut self, element: &serde_json::Value, read: &Kept) -> Seen {
+        let print = fingerprint(element);
+        let value = self.values.get(&print);
+        if value.is_some_and(|value| value.write.function == Function::Append) {
+            return self.see_value(print, read);
+        }
+        Seen::default()
+    }
+
+    fn see_value(&mut self, print: u64, read: &Kept) -> Seen {
+        let none = Seen::default();
+        let Some(value) = self.values.get_mut(&print) else {
             return none;
         };
         if let (Some(failed), false, false) = (&value.failed, value.other, self.maker)
@@ -428,6 +451,16 @@ impl Key {
             write: Kept::clone(write),
             by: Kept::clone(by.map_or(write, |by| by)),
         }
+    }
+
+    /// A list has shown that this append, answered with a definite no, was done.
+    pub fn note_applied(&mut self, append: &Kept, read: &Kept) {
+        let value = value_of(append).and_then(|value| self.values.get_mut(&fingerprint(value)));
+        if let Some(value) = value.filter(|value| value.write.invoked == append.invoked) {
+            value.applied = true;
+        }
+        let pair = (Kept::clone(append), Kept::clone(read));
+        self.applied.get_or_insert((0, pair)).0 += 1;
     }
 
     /// A read has shown that this write, answered with a definite no, was done.

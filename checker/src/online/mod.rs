@@ -110,6 +110,7 @@ mod issuer;
 mod key;
 mod lease;
 mod levels;
+mod lists;
 mod marks;
 mod overflow;
 mod overlap;
