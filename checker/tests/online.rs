@@ -29,7 +29,7 @@ fn recordings(usual: u64) -> u64 {
 /// Any system, telling the truth or not.
 fn any(seed: u64) -> Make {
     if seed % 4 == 3 {
-        let built = |(make, _): &(Make, _)| make.steps <= 400;
+        let built = |(make, _): &(Make, _)| !make.logs && make.steps <= 400;
         let systems: Vec<_> = sabotaged().into_iter().filter(built).collect();
         let (make, _) = &systems[(seed / 4) as usize % systems.len()];
         return Make {
@@ -37,6 +37,22 @@ fn any(seed: u64) -> Make {
             leases: make.leases || seed % 5 < 2,
             steps: make.steps.min(120),
             ..make.clone()
+        };
+    }
+    if seed % 24 == 10 {
+        let lies = [
+            Lie::LosesAcknowledged,
+            Lie::AcceptsStale,
+            Lie::DeniesOwnSuccess,
+            Lie::AppendsTwice,
+            Lie::ReadsTheOld,
+        ];
+        return Make {
+            logs: true,
+            lie: Some(lies[(seed / 24) as usize % lies.len()]),
+            restarts: seed % 5 == 1,
+            steps: 160,
+            ..Make::plain()
         };
     }
     Make {
@@ -47,7 +63,6 @@ fn any(seed: u64) -> Make {
         by_lock: seed % 5 == 2,
         unnamed: seed % 11 == 3,
         odd: seed % 4 == 1,
-        logs: seed % 24 == 10,
         steps: 25 + (seed % 6) as usize * 15,
         ..Make::plain()
     }
@@ -271,6 +286,105 @@ fn with_next_to_no_patience_an_honest_system_is_not_blamed() {
             text.join("\n")
         );
     }
+}
+
+/// One client's operations on one log, one after the other.
+struct Log {
+    lines: Vec<String>,
+    length: u64,
+}
+
+impl Log {
+    fn of(appends: u64, read_every: u64) -> Self {
+        let mut log = Self {
+            lines: Vec::new(),
+            length: 0,
+        };
+        for value in 0..appends {
+            log.append(value, 1, "ok");
+            if (value + 1).is_multiple_of(read_every) {
+                log.read(0..=value);
+            }
+        }
+        log
+    }
+
+    fn event(&mut self, kind: &str, f: &str, fields: &str) {
+        let index = self.lines.len();
+        self.lines.push(format!(
+            r#"{{"index":{index},"time":{index},"process":1,"client":"c","type":"{kind}","f":"{f}","key":"k"{fields}}}"#
+        ));
+    }
+
+    fn append(&mut self, value: u64, token: u64, kind: &str) {
+        let fields = format!(r#","lock":"L","token":{token},"value":{value}"#);
+        self.event("invoke", "append", &fields);
+        self.event(kind, "append", &fields);
+        self.length += 1;
+    }
+
+    fn read(&mut self, list: impl IntoIterator<Item = u64>) {
+        let list: Vec<u64> = list.into_iter().collect();
+        self.event("invoke", "read", "");
+        self.event("ok", "read", &format!(r#","value":{list:?}"#));
+    }
+
+    /// What a stream says that remembers a few appends.
+    fn judged(&self) -> Judgement {
+        let limits = Limits {
+            values: 8,
+            ..Limits::default()
+        };
+        let mut online = Online::new(Model::Fencing, limits);
+        for (at, line) in lines_of(&self.lines).into_iter().enumerate() {
+            online.push(at + 1, line).expect("well-formed");
+        }
+        online.finish().expect("well-formed")
+    }
+}
+
+#[test]
+fn of_a_long_log_its_beginning_is_known_although_its_appends_are_forgotten() {
+    let legal = Log::of(400, 5);
+    let judgement = legal.judged();
+    assert_eq!(judgement.verdict, Verdict::Valid);
+    assert_eq!(judgement.stats.not_judged.len(), 1, "{:?}", judgement.stats);
+    let ends = |list: Vec<u64>| {
+        let mut log = Log::of(400, 5);
+        log.read(list);
+        let whole = whole(&log.lines, Model::Fencing);
+        let streamed = log.judged();
+        assert_eq!(streamed.verdict, whole.verdict, "{:?}", whole.findings);
+        streamed.findings.first().map(|f| f.finding.clone())
+    };
+    let named = |name: &str| Some(name.to_owned());
+    assert_eq!(ends((0..400).collect()), None);
+    assert_eq!(ends((0..200).collect()), named("lost-acked-write"));
+    assert_eq!(ends((0..398).collect()), named("lost-acked-write"));
+    assert_eq!(ends(Vec::new()), named("lost-acked-write"));
+    let swapped = [1, 0].into_iter().chain(2..400);
+    assert_eq!(ends(swapped.collect()), named("not-linearizable"));
+    for twice in [0, 399] {
+        let list = (0..400).chain([twice]);
+        assert_eq!(ends(list.collect()), named("not-linearizable"), "{twice}");
+    }
+    let invented = (0..400).chain([77_777]);
+    assert_eq!(ends(invented.collect()), named("not-linearizable"));
+}
+
+#[test]
+fn a_log_that_nobody_reads_is_given_up() {
+    let mut log = Log::of(4000, 1 << 40);
+    log.read([]);
+    let judgement = log.judged();
+    assert_eq!(
+        judgement.verdict,
+        Verdict::Valid,
+        "it is not known any more"
+    );
+    let told = &judgement.stats.not_judged;
+    let given_up = |sentence: &String| sentence.contains("are looked into only before event");
+    assert!(told.iter().any(given_up), "{told:?}");
 }
 
 /// Lines without an index: equal times are concurrent, and stand in the file in any order.

@@ -30,9 +30,7 @@ impl Issuer {
     pub fn answer(&mut self, op: &Kept) -> Option<Kept> {
         let renews = op.function == Function::Renew && op.outcome == Outcome::Ok;
         let tells = is_grant(op) || (renews && op.token.is_some());
-        let Some(lock) = op.lock.filter(|_| tells) else {
-            return None;
-        };
+        let lock = op.lock.filter(|_| tells)?;
         let higher = self.known_when_asked.remove(&op.invoked.index);
         let higher = higher.filter(|higher| higher.token > op.token);
         if let Some(higher) = &higher {
