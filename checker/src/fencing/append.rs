@@ -10,8 +10,8 @@
 //! | an append that was answered `fail` is in the list | `failed-write-applied` |
 //! | an element twice; one that nobody had appended yet; two lists neither of which begins with the other; an append that precedes another stands after it | `not-linearizable` |
 //!
-//! Silent about keys that are written or compared and set as well, about elements that were appended twice, and about
-//! unknown elements at the head of a list: they may have been there before.
+//! Silent about keys that are written or compared and set as well, or appended to by two paths, about elements that were
+//! appended twice, and about unknown elements at the head of a list: they may have been there before.
 //!
 //! State, for each log: the longest list so far as the places of its appends; which appends are surely done. A list's
 //! length is paid for each time that it is read.
@@ -24,8 +24,8 @@ use super::case::Case;
 use super::kinds::Kind;
 use super::shown::Shown;
 use super::story;
-use super::{Draft, LOST_ACKED_WRITE, NON_ATOMIC_CHECK, NOT_LINEARIZABLE, Place};
-use crate::history::{Datum, Function, Outcome};
+use super::{Draft, FindingInfo, LOST_ACKED_WRITE, NON_ATOMIC_CHECK, NOT_LINEARIZABLE, Place};
+use crate::history::{Datum, Function, Name, Outcome};
 
 /// What the lists show.
 #[derive(Debug, Default)]
@@ -37,7 +37,7 @@ pub(crate) struct Lists {
 
 /// What a log's list may not show, in words.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-enum Wrong {
+pub(crate) enum Wrong {
     Fell,
     Lost,
     Twice,
@@ -46,9 +46,26 @@ enum Wrong {
     OutOfOrder,
 }
 
+impl Wrong {
+    /// The rule that it breaks.
+    fn rule(self) -> FindingInfo {
+        match self {
+            Self::Fell => NON_ATOMIC_CHECK,
+            Self::Lost => LOST_ACKED_WRITE,
+            Self::Twice | Self::NeverAppended | Self::Forked | Self::OutOfOrder => NOT_LINEARIZABLE,
+        }
+    }
+
+    /// The name of that rule's finding.
+    pub fn finding(self) -> &'static str {
+        self.rule().name
+    }
+}
+
 /// An append of a log.
 #[derive(Debug)]
 struct Log {
+    key: Option<Name>,
     /// By value: the first append, and when the second was sent.
     appended: HashMap<Datum, (usize, u64)>,
     /// Appends in the order in which they stand in the longest list.
@@ -136,6 +153,7 @@ fn logs(case: &Case<'_>) -> HashMap<u32, Log> {
             continue;
         }
         let log = logs.entry(case.spots[op].object).or_insert_with(|| Log {
+            key: operation.key,
             appended: HashMap::new(),
             longest: Vec::new(),
             longest_read: 0,
@@ -152,15 +170,26 @@ fn logs(case: &Case<'_>) -> HashMap<u32, Log> {
             _ => log.until = log.until.min(operation.invoked.index),
         }
     }
+    // By key: the first object that was appended to, and from when on something else may have changed it.
+    let mut keys: HashMap<Option<Name>, (u32, u64)> = HashMap::new();
     for (op, operation) in operations.iter().enumerate() {
+        let object = case.spots[op].object;
         let changes = match operation.function {
             Function::Write | Function::Cas => operation.outcome != Outcome::Failed,
+            Function::Append => keys.get(&operation.key).is_some_and(|key| key.0 != object),
             Function::Other(_) => operation.key.is_some(),
             _ => false,
         };
-        if let Some(log) = logs.get_mut(&case.spots[op].object).filter(|_| changes) {
-            log.until = log.until.min(operation.invoked.index);
+        if changes || operation.function == Function::Append {
+            let key = keys.entry(operation.key).or_insert((object, u64::MAX));
+            if changes {
+                key.1 = key.1.min(operation.invoked.index);
+            }
         }
+    }
+    for log in logs.values_mut() {
+        let changed = keys.get(&log.key).map_or(u64::MAX, |key| key.1);
+        log.until = log.until.min(changed);
     }
     logs
 }
@@ -328,36 +357,28 @@ fn has_twice(places: &[u32]) -> bool {
 
 fn describe(case: &Case<'_>, wrong: Wrong, count: u64, mut witness: Vec<usize>) -> Draft {
     let scenes = story::happened(case, &mut witness);
-    let (rule, ending) = match wrong {
-        Wrong::Fell => (
-            NON_ATOMIC_CHECK,
-            "That is wrong: in the list a lower token stands after a higher one, so it was appended when it had to be refused. The check of the token and the append are not one atomic step.",
-        ),
-        Wrong::Lost => (
-            LOST_ACKED_WRITE,
-            "That is wrong: the append was done before the read was sent, and is not in the list.",
-        ),
-        Wrong::Twice => (
-            NOT_LINEARIZABLE,
-            "That is wrong: what was appended once stands in the list twice.",
-        ),
-        Wrong::NeverAppended => (
-            NOT_LINEARIZABLE,
-            "That is wrong: the list holds what nobody had appended before the read was over.",
-        ),
-        Wrong::Forked => (
-            NOT_LINEARIZABLE,
-            "That is wrong: neither of the two lists begins with the other, so no single order of appends explains both.",
-        ),
-        Wrong::OutOfOrder => (
-            NOT_LINEARIZABLE,
-            "That is wrong: one append was over before the other was sent, and stands after it in the list.",
-        ),
+    let ending = match wrong {
+        Wrong::Fell => {
+            "That is wrong: in the list a lower token stands after a higher one, so it was appended when it had to be refused. The check of the token and the append are not one atomic step."
+        }
+        Wrong::Lost => {
+            "That is wrong: the append was done before the read was sent, and is not in the list."
+        }
+        Wrong::Twice => "That is wrong: what was appended once stands in the list twice.",
+        Wrong::NeverAppended => {
+            "That is wrong: the list holds what nobody had appended before the read was over."
+        }
+        Wrong::Forked => {
+            "That is wrong: neither of the two lists begins with the other, so no single order of appends explains both."
+        }
+        Wrong::OutOfOrder => {
+            "That is wrong: one append was over before the other was sent, and stands after it in the list."
+        }
     };
     let mut ending = ending.to_owned();
     if count > 1 {
         ending += &format!("\n{count} reads of this log showed such a thing in all.");
     }
     let story = story::tell(case.history, scenes, &ending);
-    Draft::new(rule, count, witness, story)
+    Draft::new(wrong.rule(), count, witness, story)
 }

@@ -12,7 +12,7 @@ use hashbrown::hash_map::Entry;
 
 use super::by_name::ByName;
 use super::kinds::Kind;
-use super::moments::{Moment, Moments};
+use super::moments::{Moment, Moments, Placing};
 use crate::history::{Datum, Function, History, MarkScope, Name, Operation, Outcome, Token};
 
 /// What shares one high water: a lock or a key, each with the path by which it is written (`None` is `primary`).
@@ -162,8 +162,6 @@ impl<'a> Case<'a> {
     pub fn new(history: &'a History) -> Self {
         let operations = &history.operations;
         let mut case = Self {
-            // There are fewer than 2^31 operations, or there are no moments.
-            moments: Moments::of(operations),
             seen: vec![NONE; operations.len()],
             ..Self::of_registers(history)
         };
@@ -185,8 +183,9 @@ impl<'a> Case<'a> {
         case
     }
 
-    /// Gives every operation its spot and its kind, and notes acquires and writes.
+    /// Gives every operation its moments, its spot and its kind, and notes acquires and writes.
     fn place(&mut self) {
+        let mut moments = Placing::new(&self.history.operations);
         let mut objects: HashMap<(Option<Name>, Option<Name>), u32> = HashMap::new();
         let mut scopes: HashMap<Scope, u32> = HashMap::new();
         // Keys on the primary path are looked up in a table.
@@ -194,6 +193,7 @@ impl<'a> Case<'a> {
         self.kinds.reserve_exact(self.history.operations.len());
         self.spots.reserve_exact(self.history.operations.len());
         for (op, operation) in self.history.operations.iter().enumerate() {
+            moments.note(op);
             match operation.function {
                 Function::Acquire => self.note_acquire(op, operation),
                 Function::Write | Function::Append => {
@@ -230,6 +230,7 @@ impl<'a> Case<'a> {
                 object,
             });
         }
+        self.moments = moments.finish();
         self.objects = objects.len();
         self.scopes = scopes.len().max(self.objects);
     }

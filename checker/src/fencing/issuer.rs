@@ -9,6 +9,7 @@ use hashbrown::{HashMap, HashSet};
 use super::case::Case;
 use super::identity::Holders;
 use super::kinds::Kind;
+use super::overflow::Pair;
 use super::story::{self, MOST, Scene};
 use super::{DUPLICATE_TOKEN, Draft, TOKEN_OVERFLOW, TOKEN_REGRESSION};
 use crate::finding::Severity;
@@ -165,13 +166,23 @@ struct Issue {
     again: Vec<(usize, usize)>,
 }
 
-/// One finding a lock for tokens of two holders, one warning a lock for tokens given to their holder again; and the
-/// tokens of the former. O(n).
+/// Tokens that were granted twice.
+#[derive(Debug, Default)]
+pub(crate) struct Duplicates {
+    /// One finding a lock for tokens of two holders, one warning a lock for tokens given to their holder again.
+    pub drafts: Vec<Draft>,
+    /// The two grants of each.
+    pub pairs: Vec<Pair>,
+    /// The tokens of two holders.
+    pub tokens: BTreeSet<(Name, Token)>,
+}
+
+/// What was granted twice. O(n).
 pub(crate) fn duplicates(
     case: &Case<'_>,
     holders: &Holders,
     regressions: &[Regression],
-) -> (Vec<Draft>, BTreeSet<(Name, Token)>) {
+) -> Duplicates {
     let regressed: HashSet<usize> = regressions
         .iter()
         .map(|regression| regression.lower)
@@ -233,6 +244,9 @@ pub(crate) fn duplicates(
         }
         draft.on(Some(lock), None)
     };
+    let all = || shared.iter().chain(&again);
+    let pairs = all().map(|(&lock, (_, witness))| (lock, witness[0], witness[witness.len() - 1]));
+    let pairs = pairs.collect();
     let mut drafts: Vec<Draft> = Vec::new();
     for (lock, (count, witness)) in shared {
         let ending = "That is wrong: two holders have one token, so no fence can tell them apart.";
@@ -245,7 +259,11 @@ pub(crate) fn duplicates(
         warning.severity = Severity::Warning;
         drafts.push(warning);
     }
-    (drafts, duplicated)
+    Duplicates {
+        drafts,
+        pairs,
+        tokens: duplicated,
+    }
 }
 
 fn issues(case: &Case<'_>) -> HashMap<(Name, Token), Issue> {
@@ -297,7 +315,7 @@ mod tests {
     fn duplicated(scenario: &Scenario) -> Vec<(Severity, u64, Vec<u64>)> {
         let history = scenario.history();
         let case = Case::new(&history);
-        let (drafts, _) = duplicates(&case, &Holders::new(&case), &[]);
+        let drafts = duplicates(&case, &Holders::new(&case), &[]).drafts;
         drafts
             .into_iter()
             .map(|d| (d.severity, d.count, super::super::events(&case, &d.witness)))

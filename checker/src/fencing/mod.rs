@@ -83,17 +83,21 @@ use std::cmp::Reverse;
 use std::panic::resume_unwind;
 use std::thread;
 
+pub(crate) use append::Wrong;
 pub(crate) use case::Case;
 pub(crate) use epochs::entangled;
 pub(crate) use fresh_refused::Granted;
 pub(crate) use lease::on_lock_service;
 pub(crate) use linearizable::{Exact, Why};
+pub(crate) use overflow::SPARE;
+pub(crate) use overlap::{Belief, Overlaps};
 pub(crate) use proof::LateWrite;
 #[cfg(test)]
 pub(crate) use proof::late_writes;
 pub(crate) use register::Outside;
 pub(crate) use story::touches_worker;
 pub(crate) use timestamp::Clock;
+pub(crate) use width::{Width, distorts, wraps_after};
 pub(crate) use writers::Writers;
 
 use hashbrown::HashSet;
@@ -522,25 +526,21 @@ fn at_the_resource(case: &Case<'_>) -> AtResource {
 /// What is wrong with the tokens, and what follows from it; but for what their width explains.
 fn at_the_issuer(case: &Case<'_>, holders: &identity::Holders) -> Beside {
     let regressions = issuer::regressions(case);
-    let (duplicates, duplicated) = issuer::duplicates(case, holders, &regressions);
-    let pairs: Vec<overflow::Pair> = duplicates
-        .iter()
-        .filter_map(|draft| Some((draft.lock?, *draft.witness.first()?, *draft.witness.last()?)))
-        .collect();
+    let duplicates = issuer::duplicates(case, holders, &regressions);
     let (ungranted, unfounded) = holder::ungranted_writes(case, holders);
     let mut drafts = issuer::describe_regressions(case, &regressions);
-    drafts.extend(duplicates);
+    drafts.extend(duplicates.drafts);
     drafts.extend(double_writer::double_writers(
         case,
         holders,
-        &duplicated,
+        &duplicates.tokens,
         &unfounded,
     ));
     drafts.extend(ungranted);
     drafts.extend(timestamp::timestamps(case));
     Beside {
         regressions,
-        pairs,
+        pairs: duplicates.pairs,
         drafts,
     }
 }

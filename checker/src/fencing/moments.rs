@@ -22,17 +22,6 @@ pub(crate) struct Moments {
 const MOST: usize = 1 << 31;
 
 impl Moments {
-    /// O(n) where nearly every index has its event, as a recorder numbers them; else O(n log n).
-    pub fn of(operations: &[Operation]) -> Self {
-        assert!(
-            operations.len() < MOST,
-            "fewer than 2^31 operations are judged at once"
-        );
-        Self {
-            packed: placed(operations).unwrap_or_else(|| sorted(operations)),
-        }
-    }
-
     /// Those of some operations.
     pub fn only(&self, these: impl Fn(usize) -> bool) -> Self {
         let these = |&moment: &u32| these((moment / 2) as usize);
@@ -77,31 +66,80 @@ fn pack(op: usize, returns: bool) -> u32 {
     op as u32 * 2 + u32::from(returns)
 }
 
-/// Each moment put at its index, and then the gaps closed; `None` where there are many gaps, or two share an index.
-fn placed(operations: &[Operation]) -> Option<Vec<u32>> {
-    const NOBODY: u32 = u32::MAX;
-    let most = operations.len().saturating_mul(4).saturating_add(1024);
-    let within = |index: u64| usize::try_from(index).ok().filter(|&place| place < most);
-    // Operations are in the order of their invocations, and few are answered after the last of those.
-    let last = within(operations.last()?.invoked.index)?;
-    let mut packed = vec![NOBODY; last + 1];
-    for (op, operation) in operations.iter().enumerate() {
-        let call = (operation.invoked, false);
-        let moments = [Some(call), operation.returned().map(|at| (at, true))];
-        for (at, returns) in moments.into_iter().flatten() {
-            let place = within(at.index)?;
-            if place >= packed.len() {
-                packed.resize(place + 1, NOBODY);
-            }
-            if packed[place] != NOBODY {
-                return None;
-            }
-            packed[place] = pack(op, returns);
+/// Puts each moment at its index, while somebody goes through the operations for another reason as well: they are large.
+#[derive(Debug)]
+pub(crate) struct Placing<'a> {
+    operations: &'a [Operation],
+    packed: Vec<u32>,
+    /// There are many gaps, or two share an index.
+    gave_up: bool,
+}
+
+/// No moment has this index.
+const NOBODY: u32 = u32::MAX;
+
+impl<'a> Placing<'a> {
+    pub fn new(operations: &'a [Operation]) -> Self {
+        assert!(
+            operations.len() < MOST,
+            "fewer than 2^31 operations are judged at once"
+        );
+        let mut placing = Self {
+            operations,
+            packed: Vec::new(),
+            gave_up: false,
+        };
+        // Operations are in the order of their invocations, and few are answered after the last of those.
+        let last = operations.last();
+        match last.and_then(|last| placing.within(last.invoked.index)) {
+            Some(last) => placing.packed = vec![NOBODY; last + 1],
+            None => placing.gave_up = true,
+        }
+        placing
+    }
+
+    fn within(&self, index: u64) -> Option<usize> {
+        let most = self.operations.len().saturating_mul(4).saturating_add(1024);
+        usize::try_from(index).ok().filter(|&place| place < most)
+    }
+
+    /// Takes the next operation.
+    #[inline]
+    pub fn note(&mut self, op: usize) {
+        if self.gave_up {
+            return;
+        }
+        let operation = &self.operations[op];
+        self.put(operation.invoked.index, pack(op, false));
+        if let Some(returned) = operation.returned() {
+            self.put(returned.index, pack(op, true));
         }
     }
-    packed.retain(|&moment| moment != NOBODY);
-    packed.shrink_to_fit();
-    Some(packed)
+
+    #[inline]
+    fn put(&mut self, index: u64, moment: u32) {
+        let Some(place) = self.within(index) else {
+            self.gave_up = true;
+            return;
+        };
+        if place >= self.packed.len() {
+            self.packed.resize(place + 1, NOBODY);
+        }
+        let before = std::mem::replace(&mut self.packed[place], moment);
+        self.gave_up |= before != NOBODY;
+    }
+
+    /// Closes the gaps. O(n) where nearly every index has its event, as a recorder numbers them; else O(n log n).
+    pub fn finish(self) -> Moments {
+        let mut packed = self.packed;
+        if self.gave_up {
+            packed = sorted(self.operations);
+        } else {
+            packed.retain(|&moment| moment != NOBODY);
+            packed.shrink_to_fit();
+        }
+        Moments { packed }
+    }
 }
 
 fn sorted(operations: &[Operation]) -> Vec<u32> {

@@ -25,7 +25,7 @@ use crate::finding::Severity;
 use crate::history::{Function, Name, Outcome, Token};
 
 /// Steps that may be missing without anybody having asked.
-const SPARE: i128 = 16;
+pub(crate) const SPARE: i128 = 16;
 
 /// Two grants of a lock, the later of which is not above the earlier.
 pub(crate) type Pair = (Name, usize, usize);
@@ -91,14 +91,14 @@ fn at_the_issuer(case: &Case<'_>, pairs: &[Pair]) -> Vec<Draft> {
         .collect()
 }
 
-/// For each acquire how many of its lock were sent before it.
+/// For each acquire and renewal how many acquires of its lock were sent before it.
 fn acquires_before(case: &Case<'_>) -> Vec<u32> {
     let mut so_far = vec![0_u32; case.history.names.count()];
     let mut before = vec![0; case.history.operations.len()];
-    for (op, operation) in case.of(Kind::ACQUIRE) {
-        if let (Function::Acquire, Some(lock)) = (operation.function, case.lock_place(op)) {
+    for (op, operation) in case.of(Kind::ACQUIRE.or(Kind::RENEW)) {
+        if let Some(lock) = case.lock_place(op) {
             before[op] = so_far[lock];
-            so_far[lock] += 1;
+            so_far[lock] += u32::from(operation.function == Function::Acquire);
         }
     }
     before

@@ -70,6 +70,7 @@ pub(super) struct Arrival {
     pub header: Option<Header>,
     pub names: Names,
     pub stale_token: Option<Name>,
+    exhausted: Option<Name>,
     pub voices: Map<Name, Voice>,
     pub lives: Map<u64, Life>,
     pub acquired: Set<Name>,
@@ -91,6 +92,9 @@ pub(super) struct Arrival {
     group: Vec<(usize, Line)>,
     /// Which lock the header puts before a key, by text.
     guards: Map<String, String>,
+    /// By lock: how many acquires were sent, and the longest that one waited for its answer, in nanoseconds.
+    asked: Map<Name, u64>,
+    waits: Map<Name, u64>,
     errors: usize,
     pub faults: Faults,
     pub counts: Counts,
@@ -260,7 +264,8 @@ impl Arrival {
             );
             return Err(HistoryError::new(number, Some("process"), message));
         }
-        let operation = self.operation(number, event, at)?;
+        let mut operation = self.operation(number, event, at)?;
+        operation.asked = self.ask(&operation);
         self.open += 1;
         self.counts.operations += 1;
         self.counts.writes += u64::from(is_write(operation.function));
@@ -318,7 +323,24 @@ impl Arrival {
         } else {
             event.value.map(plain)
         };
-        Ok(Op { core, value })
+        Ok(Op {
+            core,
+            value,
+            asked: 0,
+        })
+    }
+
+    /// How many acquires of its lock were sent before this operation.
+    fn ask(&mut self, operation: &Operation) -> u64 {
+        let (Function::Acquire | Function::Renew, Some(lock)) =
+            (operation.function, operation.lock)
+        else {
+            return 0;
+        };
+        let asked = self.asked.entry(lock).or_default();
+        let before = *asked;
+        *asked += u64::from(operation.function == Function::Acquire);
+        before
     }
 
     fn complete(
@@ -449,21 +471,25 @@ impl Arrival {
 
     fn error(&mut self, text: Option<&str>) -> Option<Name> {
         let text = text?;
+        // A client may have that name, too.
+        if text == "stale-token" {
+            self.stale_token = Some(self.name(text));
+            return self.stale_token;
+        }
+        if text == "token-exhausted" {
+            self.exhausted = Some(self.name(text));
+            return self.exhausted;
+        }
         if let Some(name) = self.names.find(text) {
             return Some(name);
         }
         self.errors += 1;
-        let known = matches!(text, "stale-token" | "held" | "token-exhausted");
-        let text = if known || self.errors < MOST_ERRORS {
+        let text = if text == "held" || self.errors < MOST_ERRORS {
             text
         } else {
             "another error"
         };
-        let name = self.name(text);
-        if text == "stale-token" {
-            self.stale_token = Some(name);
-        }
-        Some(name)
+        Some(self.name(text))
     }
 
     /// What an operation tells about the lock of its key.
@@ -534,6 +560,12 @@ impl Arrival {
             Outcome::Ok => self.counts.ok += 1,
             Outcome::Failed => self.counts.failed += 1,
             Outcome::Unknown => self.counts.info += 1,
+        }
+        if let (Function::Acquire, Some(lock), false) = (operation.function, operation.lock, ended)
+        {
+            let waited = at.time.saturating_sub(operation.invoked.time);
+            let longest = self.waits.entry(lock).or_default();
+            *longest = waited.max(*longest);
         }
         self.counts.grants += u64::from(is_grant(operation));
         self.counts.refused += u64::from(
@@ -652,6 +684,19 @@ impl Arrival {
         done.filter(|op| is_grant(op) && op.lock == Some(lock) && op.token == Some(token))
             .cloned()
             .collect()
+    }
+
+    /// The longest that an acquire of this lock waited for its answer, in nanoseconds.
+    pub fn longest_wait(&self, lock: Name) -> u64 {
+        self.waits.get(&lock).copied().unwrap_or(0)
+    }
+
+    /// An acquire that was told that no token is left.
+    pub fn is_exhausted(&self, operation: &Operation) -> bool {
+        operation.function == Function::Acquire
+            && operation.outcome == Outcome::Failed
+            && operation.error.is_some()
+            && operation.error == self.exhausted
     }
 
     /// What the header says of a lock.

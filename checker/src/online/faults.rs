@@ -18,8 +18,8 @@ pub(super) struct Faults {
     ended: VecDeque<FaultWindow>,
     /// By label and outcome, of all that ended or were begun anew.
     counts: BTreeMap<(String, u8), u64>,
-    /// The index at which the last of those ended that are forgotten and did take place.
-    forgotten: Option<u64>,
+    /// When the last of those ended that are forgotten and did take place.
+    forgotten: Option<Instant>,
 }
 
 impl Faults {
@@ -36,7 +36,11 @@ impl Faults {
             && oldest.outcome != FaultOutcome::Skipped
         {
             // One that was begun anew before it ended lasts for ever.
-            let last = oldest.ended.map_or(u64::MAX, |ended| ended.index);
+            let never = Instant {
+                index: u64::MAX,
+                time: u64::MAX,
+            };
+            let last = oldest.ended.unwrap_or(never);
             self.forgotten = self.forgotten.max(Some(last));
         }
     }
@@ -76,7 +80,28 @@ impl Faults {
     }
 
     fn is_forgotten(&self, index: u64) -> bool {
-        self.forgotten >= Some(index)
+        self.forgotten.is_some_and(|last| last.index >= index)
+    }
+
+    /// The longest time between two moments in which no fault was in force.
+    pub fn longest_quiet(&self, since: u64, until: u64) -> Option<(u64, u64)> {
+        let mut from = since.max(self.forgotten.map_or(0, |last| last.time));
+        let mut windows: Vec<&FaultWindow> = self.all().collect();
+        windows.sort_by_key(|window| window.began.index);
+        windows
+            .retain(|window| window.outcome != FaultOutcome::Skipped && window.began.time < until);
+        let mut longest: Option<(u64, u64)> = None;
+        let ends = |window: &&FaultWindow| {
+            let ended = window.ended.map_or(u64::MAX, |at| at.time);
+            (window.began.time, ended)
+        };
+        for (began, ended) in windows.iter().map(ends).chain([(until, u64::MAX)]) {
+            if from < began && longest.is_none_or(|(a, b)| b - a < began - from) {
+                longest = Some((from, began));
+            }
+            from = from.max(ended);
+        }
+        longest
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::arrival::{Arrival, is_grant};
+use super::fenced_out::FencedOut;
 use super::fresh::Fresh;
 use super::hash::{Map, Set};
 use super::holders::Holders;
@@ -10,11 +11,16 @@ use super::interference::Interference;
 use super::issuer::Issuer;
 use super::key::{Key, Limit};
 use super::lease::Leases;
+use super::lists::{Lists, elements};
 use super::marks::Marks;
+use super::overflow::Overflows;
+use super::overlap::Believed;
 use super::phantom::Renewals;
 use super::raises::{Explanation, Sweep};
+use super::reads::Reads;
 use super::refused::Refused;
 use super::retries::Retries;
+use super::starvation::Starvations;
 use super::words::{Kept, is_fenced_write};
 use super::{Limits, Model};
 use crate::fencing::{Clock, Why, Writers};
@@ -40,6 +46,14 @@ pub(super) struct Fold {
     pub fresh: Fresh,
     pub interference: Interference,
     pub leases: Leases,
+    pub overflows: Overflows,
+    pub fenced_out: FencedOut,
+    pub starvations: Starvations,
+    pub believed: Believed,
+    pub reads: Reads,
+    pub lists: Lists,
+    /// The operation with the last event.
+    pub last: Option<Kept>,
     pub keys: Map<Option<Name>, Key>,
     /// With a mark kept by the lock: who writes where.
     by_lock: Map<Option<Name>, Writers>,
@@ -66,6 +80,13 @@ impl Fold {
             fresh: Fresh::default(),
             interference: Interference::default(),
             leases: Leases::default(),
+            overflows: Overflows::default(),
+            fenced_out: FencedOut::default(),
+            starvations: Starvations::default(),
+            believed: Believed::default(),
+            reads: Reads::default(),
+            lists: Lists::default(),
+            last: None,
             keys: Map::default(),
             by_lock: Map::default(),
             all: Writers::default(),
@@ -102,6 +123,11 @@ impl Fold {
             self.fresh.call(arrival, op);
             self.interference.call(arrival, op);
             self.leases.call(arrival, op);
+            self.overflows.call(op);
+            self.fenced_out.call(arrival, op);
+            self.starvations.call(arrival, op);
+            self.believed.call(arrival, op);
+            self.reads.call(arrival, op);
             if arrival.mark_scope() == MarkScope::Lock && is_fenced_write(op) {
                 self.note_writer(arrival, op);
             }
@@ -114,18 +140,30 @@ impl Fold {
         let keys = self.keys.len().max(1);
         let key = self.keys.entry(op.key).or_insert_with(|| Key::new(every));
         let (_, path) = arrival.object(op);
-        let suspicion = suspicion.filter(|_| op.function == Function::Write);
+        let shown = matches!(op.function, Function::Write | Function::Append);
+        let suspicion = suspicion.filter(|_| shown);
         key.call(op, path.is_some(), suspicion);
         let values = self.limits.values;
-        key.forget_values((values / keys).max(values.min(FEWEST_VALUES)));
+        let most = (values / keys).max(values.min(FEWEST_VALUES));
+        key.forget_values(most);
+        if self.model == Model::Fencing {
+            self.lists.call(arrival, op, most);
+        }
     }
 
     /// An operation has returned.
     pub fn answer(&mut self, arrival: &Arrival, op: &Kept) {
+        self.take_answer(arrival, op, false);
+    }
+
+    fn take_answer(&mut self, arrival: &Arrival, op: &Kept, late: bool) {
         let mut explanation = None;
         if self.model == Model::Fencing {
             let regressed = self.issuer.answer(op);
-            self.holders.answer(arrival, op, regressed);
+            if let (Some(lock), Some(higher)) = (op.lock, &regressed) {
+                self.overflows.went_back(lock, higher, op);
+            }
+            self.holders.answer(arrival, op, regressed.is_some());
             self.retries.answer(arrival, op);
             self.refused.answer(arrival, op);
             self.renewals.answer(op);
@@ -137,6 +175,10 @@ impl Fold {
             }
             self.interference.answer(&self.renewals, op);
             self.leases.answer(arrival, op);
+            self.overflows.answer(arrival, op);
+            self.fenced_out.answer(arrival, op);
+            self.starvations.answer(arrival, op);
+            self.believed.answer(arrival, op);
             explanation = self.sweep.answer(arrival, &self.holders, op);
             self.answer_fresh(arrival, op, explanation);
         }
@@ -147,11 +189,58 @@ impl Fold {
         let every = self.limits.every;
         let key = self.keys.entry(op.key).or_insert_with(|| Key::new(every));
         if op.function == Function::Read {
-            let seen = key.see(op);
-            let fenced = seen.write.as_ref().filter(|write| is_fenced_write(write));
-            self.marks.answer(arrival, op, fenced);
-            if let (Some(write), true) = (fenced, seen.newly) {
-                self.holders.accepted(arrival, write);
+            self.take_read(arrival, op);
+        } else {
+            if let Some(write) = self.marks.answer(arrival, op, None) {
+                self.overflows.tells(arrival, &self.holders, op, &write);
+            }
+            if op.outcome == Outcome::Ok && op.function == Function::Write {
+                self.reads.done(arrival, &key.done(op));
+            }
+            if op.function == Function::Append {
+                self.lists.answer_append(op);
+            }
+        }
+        let key = self.keys.entry(op.key).or_insert_with(|| Key::new(every));
+        key.answer(op, arrival.is_refusal(op), explanation, late);
+    }
+
+    /// What a read shows of writes.
+    fn take_read(&mut self, arrival: &Arrival, op: &Kept) {
+        let Some(key) = self.keys.get_mut(&op.key) else {
+            return;
+        };
+        let seen = key.see(op);
+        let mut all = Vec::new();
+        if seen.done.is_none() {
+            let elements = elements(op).iter();
+            all.extend(elements.map(|element| key.see_element(element, op)));
+        }
+        // Of a list it is the append with the greatest token that the list proves.
+        let mut newest = seen.write.as_ref();
+        for write in all.iter().filter_map(|seen| seen.write.as_ref()) {
+            if newest.is_none_or(|newest| newest.token < write.token) {
+                newest = Some(write);
+            }
+        }
+        let fenced = newest.filter(|write| is_fenced_write(write));
+        if let Some(write) = self.marks.answer(arrival, op, fenced) {
+            self.overflows.tells(arrival, &self.holders, op, &write);
+        }
+        if let Some(done) = &seen.done {
+            self.reads.done(arrival, done);
+        }
+        self.reads.answer(arrival, op, seen.done.as_ref());
+        for append in self.lists.answer_read(arrival, op) {
+            key.note_applied(&append, op);
+            self.fresh.take_back(arrival, &append);
+        }
+        for seen in std::iter::once(&seen).chain(&all) {
+            if let (Some(write), true) = (&seen.write, seen.newly) {
+                self.fenced_out.accepted(arrival, write);
+                if is_fenced_write(write) {
+                    self.holders.accepted(arrival, write);
+                }
             }
             if let (Some(write), Some(suspicion)) = (&seen.write, &seen.suspicion) {
                 self.marks.accepted(arrival, write, suspicion, Some(op));
@@ -159,10 +248,7 @@ impl Fold {
             if let Some(write) = &seen.applied {
                 self.fresh.take_back(arrival, write);
             }
-        } else {
-            self.marks.answer(arrival, op, None);
         }
-        key.answer(op, arrival.is_refusal(op), explanation);
     }
 
     /// An answer has come that was no longer waited for. What was decided without it stands.
@@ -172,6 +258,7 @@ impl Fold {
         }
         if self.model == Model::Fencing {
             self.holders.late_grant(arrival, op);
+            self.fenced_out.answer_late(op);
             if op.outcome == Outcome::Ok && is_fenced_write(op) {
                 self.holders.accepted(arrival, op);
             }
@@ -181,7 +268,7 @@ impl Fold {
         {
             self.marks.answered(arrival, op, &suspicion);
         }
-        self.answer(arrival, op);
+        self.take_answer(arrival, op, true);
     }
 
     /// Whether a refusal had a reason; `explanation`: where the mark comes from that it tells.

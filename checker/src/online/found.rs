@@ -4,22 +4,23 @@
 //! rules of the whole judge that history, and what they say of it is taken. Counts are those of the stream.
 
 use std::cmp::Reverse;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use super::Model;
 use super::Online;
 use super::arrival::Arrival;
 use super::faults::rank;
 use super::fold::Fold;
-use super::holders::Pair;
+use super::holders::{LockFindings, Pair};
 use super::key::Key;
 use super::lease::GivenAway;
 use super::marks::{Elsewhere, Guilts, Place};
-use super::words::{Kept, Op};
+use super::overflow::Wrapped;
+use super::words::{Kept, Op, writes};
 use crate::coverage::{say_what_is_missing, say_which_faults_are_missing};
 use crate::fencing::{self, Case};
 use crate::finding::{Finding, Severity};
-use crate::history::{History, MarkScope, Name, Operation, Plan, Values};
+use crate::history::{History, MarkScope, Name, Operation, Outcome, Plan, Values};
 use crate::judge::{decide, nothing_to_judge};
 use crate::verdict::{Coverage, FaultCount, Judgement, Stats, Verdict};
 
@@ -105,14 +106,19 @@ fn fencing_drafts(arrival: &Arrival, fold: &mut Fold) -> Vec<Draft> {
     let explained: HashSet<Option<Name>> = violations.map(|draft| draft.key).collect();
     for (&lock, (count, higher, lower)) in &fold.issuer.regressions {
         let witness = vec![Kept::clone(higher), Kept::clone(lower)];
-        drafts.push(Draft::new("token-regression", *count, witness).on(Some(lock), None));
+        let mut draft = Draft::new("token-regression", *count, witness).on(Some(lock), None);
+        draft.causes.push("token-overflow");
+        drafts.push(draft);
     }
     let (ungranted, unfounded) = fold.holders.ungranted(arrival);
-    for (lock, found) in fold.holders.findings(arrival) {
+    let shared = fold.holders.findings(arrival);
+    drafts.extend(overflows(fold, &shared));
+    for (lock, found) in shared {
         let duplicate = |pair: &Pair, severity| {
             let witness = vec![Kept::clone(&pair.first), Kept::clone(&pair.second)];
             let mut draft = Draft::new("duplicate-token", pair.count, witness).on(Some(lock), None);
             draft.severity = severity;
+            draft.causes.push("token-overflow");
             draft
                 .causes
                 .extend(pair.regressed.then_some("token-regression"));
@@ -170,6 +176,7 @@ fn fencing_drafts(arrival: &Arrival, fold: &mut Fold) -> Vec<Draft> {
         drafts.push(draft.on(Some(lock), None));
     }
     drafts.extend(given_away(fold));
+    drafts.extend(nobody_gets_on(arrival, fold));
     for (&lock, clock) in &fold.clocks {
         if let Some((matched, _, grants)) = clock.shows() {
             let draft = Draft::new("timestamp-token", matched, grants.to_vec());
@@ -184,6 +191,57 @@ fn fencing_drafts(arrival: &Arrival, fold: &mut Fold) -> Vec<Draft> {
         }
     }
     drafts.extend(broken_keys(arrival, fold, &explained));
+    drafts
+}
+
+/// Tokens that went past the width in which somebody keeps them.
+fn overflows(fold: &Fold, shared: &BTreeMap<Name, LockFindings>) -> Vec<Draft> {
+    let pair = |pair: &Pair| Wrapped {
+        before: Kept::clone(&pair.first),
+        after: Kept::clone(&pair.second),
+    };
+    let twice = shared.iter().flat_map(|(&lock, found)| {
+        let pairs = found.shared.iter().chain(&found.again);
+        pairs.map(move |of| (lock, pair(of)))
+    });
+    let mut drafts = Vec::new();
+    for (lock, (count, Wrapped { before, after })) in fold.overflows.wrapped(twice) {
+        let draft = Draft::new("token-overflow", count, vec![before, after]);
+        drafts.push(draft.on(Some(lock), None));
+    }
+    for (&(lock, key), (count, report, write)) in &fold.overflows.distorted {
+        let mut witness = vec![Kept::clone(write), Kept::clone(report)];
+        let unknown = write.outcome == Outcome::Unknown;
+        let read = fold.keys.get(&write.key).filter(|_| unknown);
+        witness.extend(read.and_then(|key| key.first_read(write)));
+        drafts.push(Draft::new("token-overflow", *count, witness).on(lock, key));
+    }
+    for (&lock, (count, first)) in &fold.overflows.exhausted {
+        let draft = Draft::new("token-overflow", *count, vec![Kept::clone(first)]);
+        drafts.push(draft.warned().on(Some(lock), None));
+    }
+    drafts
+}
+
+/// The newest holders are refused, no token is left, or nobody is granted a lock that is wanted.
+fn nobody_gets_on(arrival: &Arrival, fold: &Fold) -> Vec<Draft> {
+    let mut drafts = Vec::new();
+    let raised = |key: Option<Name>| fold.keys.get(&key).is_some_and(Key::is_raised);
+    for ((lock, key), out) in fold.fenced_out.shut_out(arrival, raised) {
+        let shown = out.shown.into_iter();
+        let witness = shown.flat_map(|shut| [shut.grant, shut.refusal]);
+        let witness = witness.chain(out.culprit).collect();
+        let mut draft = Draft::new("fenced-out", out.count, witness).on(lock, key);
+        draft.causes = vec!["token-regression", "token-overflow"];
+        drafts.push(draft);
+    }
+    for (lock, count, witness) in fold.fenced_out.exhausted() {
+        drafts.push(Draft::new("fenced-out", count, witness).on(Some(lock), None));
+    }
+    for (lock, count, hunger) in fold.starvations.found(arrival) {
+        let draft = Draft::new("starvation", count, hunger.witness(fold.last.as_ref()));
+        drafts.push(draft.warned().on(Some(lock), None));
+    }
     drafts
 }
 
@@ -225,6 +283,20 @@ fn at_the_resource(arrival: &Arrival, fold: &Fold) -> Vec<Draft> {
             draft.causes.push(root);
         }
     }
+    for (&(lock, key), (count, witness)) in &fold.reads.slipped {
+        let draft = Draft::new("non-atomic-check", *count, witness.clone());
+        drafts.push(draft.on(lock, key));
+    }
+    for (&(lock, key), (count, witness)) in &fold.reads.missing {
+        let mut draft = Draft::new("lost-acked-write", *count, witness.clone()).on(lock, key);
+        let marks = lost
+            .iter()
+            .filter(|mark| (mark.lock, mark.key) == (lock, key));
+        if forgotten_at_once(witness, marks) {
+            draft.causes.push("high-water-lost");
+        }
+        drafts.push(draft);
+    }
     drafts.extend(lost);
     drafts.extend(guilty(fold, "unfenced-write-accepted", &marks.unfenced));
     for (&((lock, key), _, elsewhere), (count, first)) in &marks.behind {
@@ -233,6 +305,10 @@ fn at_the_resource(arrival: &Arrival, fold: &Fold) -> Vec<Draft> {
             draft.severity = Severity::Warning;
         }
         drafts.push(draft);
+    }
+    for (&(key, wrong), (count, witness)) in &fold.lists.found {
+        let lock = fold.lists.lock(arrival, key);
+        drafts.push(Draft::new(wrong.finding(), *count, witness.clone()).on(lock, key));
     }
     for (&key, state) in &fold.keys {
         if let Some((count, (write, read))) = &state.applied {
@@ -243,6 +319,17 @@ fn at_the_resource(arrival: &Arrival, fold: &Fold) -> Vec<Draft> {
     }
     drafts.extend(refused_without_reason(fold));
     drafts
+}
+
+/// As `forgotten_with_the_mark` of `fencing/lost_write.rs`.
+fn forgotten_at_once<'a>(value: &[Kept], mut marks: impl Iterator<Item = &'a Draft>) -> bool {
+    let sent = value.iter().filter(|op| writes(op));
+    let sent = sent.map(|op| op.invoked.index).max();
+    let last = events(value).last().copied();
+    marks.any(|mark| {
+        let mark = events(&mark.witness);
+        mark.first().copied() < last && sent < mark.last().copied()
+    })
 }
 
 /// Refusals that no mark explains, or only that of another lock.
@@ -491,7 +578,7 @@ fn stats(arrival: &Arrival, fold: &Fold) -> Stats {
         duration_ns: counts.last_time.saturating_sub(counts.first_time),
         keys_judged: judged,
         not_judged,
-        ..Stats::default()
+        overlap: fold.believed.in_all(),
     }
 }
 
@@ -504,11 +591,14 @@ fn reach(arrival: &Arrival, fold: &Fold) -> (u64, Vec<String>) {
         .collect();
     limits.sort_unstable();
     let judged = (fold.keys.len() - limits.len()) as u64;
-    let say = |&(key, limit): &(Option<Name>, super::key::Limit)| {
-        let key = key.map_or_else(
+    let name = |key: Option<Name>| {
+        key.map_or_else(
             || "the register without a key".to_owned(),
             |key| format!("key {}", arrival.names.shown(key)),
-        );
+        )
+    };
+    let say = |&(key, limit): &(Option<Name>, super::key::Limit)| {
+        let key = name(key);
         format!(
             "{key} is judged exactly only before event {}, where {}",
             limit.index,
@@ -516,6 +606,13 @@ fn reach(arrival: &Arrival, fold: &Fold) -> (u64, Vec<String>) {
         )
     };
     let mut sentences: Vec<String> = limits.iter().take(NAMED).map(say).collect();
+    let unread = |(&key, index): (&Option<Name>, &u64)| {
+        format!(
+            "the lists of {} are looked into only before event {index}, where more was appended than is remembered",
+            name(key)
+        )
+    };
+    sentences.extend(fold.lists.given_up.iter().take(NAMED).map(unread));
     if limits.len() > NAMED {
         sentences.push(format!(
             "{} more keys are not judged exactly to the end",

@@ -277,6 +277,12 @@ impl Holders {
         locks
     }
 
+    /// A grant of this token has been asked for, or may have been: it is as old as what was forgotten.
+    pub fn may_have_granted(&self, lock: Name, token: Token) -> bool {
+        let forgotten = self.floor.get(&lock).is_some_and(|&floor| token <= floor);
+        forgotten || self.grants_of(lock, token).next().is_some()
+    }
+
     /// All grants of a token that have been asked for so far.
     pub fn grants_of(&self, lock: Name, token: Token) -> impl Iterator<Item = &Kept> {
         let issue = self.issues.get(&(lock, token));

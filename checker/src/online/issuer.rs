@@ -26,13 +26,11 @@ impl Issuer {
         }
     }
 
-    /// Whether the grant went back. A renewal tells that its token had been granted.
-    pub fn answer(&mut self, op: &Kept) -> bool {
+    /// The higher grant, if this one went back. A renewal tells that its token had been granted.
+    pub fn answer(&mut self, op: &Kept) -> Option<Kept> {
         let renews = op.function == Function::Renew && op.outcome == Outcome::Ok;
         let tells = is_grant(op) || (renews && op.token.is_some());
-        let Some(lock) = op.lock.filter(|_| tells) else {
-            return false;
-        };
+        let lock = op.lock.filter(|_| tells)?;
         let higher = self.known_when_asked.remove(&op.invoked.index);
         let higher = higher.filter(|higher| higher.token > op.token);
         if let Some(higher) = &higher {
@@ -45,6 +43,6 @@ impl Issuer {
         if highest.is_none_or(|highest| highest.token < op.token) {
             self.highest.insert(lock, Kept::clone(op));
         }
-        higher.is_some()
+        higher
     }
 }

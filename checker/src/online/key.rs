@@ -43,6 +43,7 @@ use super::hash::{Map, fingerprint};
 use super::levels::{Broken, Dormant, Epoch, Levels, NO_FLOOR, Refusal};
 use super::marks::Suspicion;
 use super::raises::Explanation;
+use super::reads::Done;
 use super::words::{Kept, Op, token_of};
 use crate::fencing::{Outside, Why};
 use crate::history::{Function, Outcome, Token};
@@ -65,6 +66,8 @@ struct Value {
     other: bool,
     /// The first read that returned it.
     read: Option<Kept>,
+    /// The first answer that showed that its write has taken effect.
+    done: Option<Kept>,
     /// What its write is guilty of if it was accepted, while the write's outcome is unknown.
     suspicion: Option<Box<Suspicion>>,
     /// Its write was answered with a definite no, and its value was read.
@@ -97,6 +100,8 @@ pub(super) struct Seen {
     pub suspicion: Option<Suspicion>,
     /// A write that was answered with a definite no, and nobody had known that it was done.
     pub applied: Option<Kept>,
+    /// The one write of this value, whatever its answer, and what first showed it.
+    pub done: Option<Done>,
 }
 
 #[derive(Clone, Debug)]
@@ -119,10 +124,13 @@ pub(super) struct Key {
     maker: bool,
     /// Some of its values are no longer remembered.
     forgetful: bool,
+    /// Among them are some that a write may bring back at any time.
+    blind: bool,
     /// Since when it shows a mark that a grant may have raised as well as a write.
     doubt: Option<u64>,
-    /// Its sign is no definite one, but that doubt.
+    /// Its sign is no definite one, but that doubt; the first that is.
     sign_in_doubt: bool,
+    definite: Option<Limit>,
     /// The highest token that it has surely accepted.
     done: Option<Token>,
     /// A mark was shown that a grant had raised.
@@ -155,8 +163,10 @@ impl Key {
             since_check: 0,
             maker: false,
             forgetful: false,
+            blind: false,
             doubt: None,
             sign_in_doubt: false,
+            definite: None,
             done: None,
             raised: false,
             applied: None,
@@ -171,6 +181,11 @@ impl Key {
     /// Where and why the exact check of this key ended.
     pub fn limit(&self) -> Option<Limit> {
         self.outside.into_iter().chain(self.sign).min()
+    }
+
+    /// Whether it shows that grants raise its mark.
+    pub fn is_raised(&self) -> bool {
+        self.raised
     }
 
     /// What was proven about this key so far.
@@ -191,7 +206,7 @@ impl Key {
     /// A doubt that excuses nothing, because the key is blamed all the same, is no limit of the exact check.
     pub fn dismiss_doubt(&mut self) {
         if std::mem::take(&mut self.sign_in_doubt) {
-            self.sign = None;
+            self.sign = self.definite;
         }
     }
 
@@ -204,6 +219,9 @@ impl Key {
 
     /// Other things than its writes raise the key's mark from this index on.
     pub fn stop_by_sign(&mut self, limit: Limit) {
+        if self.definite.is_none_or(|definite| limit < definite) {
+            self.definite = Some(limit);
+        }
         if self.sign.is_none_or(|sign| limit < sign) {
             if self.sign.is_none() && self.is_exact() {
                 self.check();
@@ -255,13 +273,13 @@ impl Key {
         }
         match (print, op.function) {
             (Some(print), Function::Write) => self.write(print, op, suspicion, exact),
-            (Some(print), Function::Append) => self.append(print, op),
+            (Some(print), Function::Append) => self.append(print, op, suspicion),
             _ => {}
         }
     }
 
     /// An element is added to a list; of the lists that are read only the other rules know more.
-    fn append(&mut self, print: u64, op: &Kept) {
+    fn append(&mut self, print: u64, op: &Kept, suspicion: Option<Suspicion>) {
         if let Some(value) = self.values.get_mut(&print) {
             value.twice = true;
             return;
@@ -272,7 +290,8 @@ impl Key {
             failed: None,
             other: false,
             read: None,
-            suspicion: None,
+            done: None,
+            suspicion: suspicion.map(Box::new),
             applied: false,
             shown: None,
             stage: Stage::Gone(None),
@@ -303,6 +322,7 @@ impl Key {
             failed: failed.then(|| Kept::clone(op)),
             other: !failed,
             read: None,
+            done: None,
             suspicion: suspicion.map(Box::new),
             applied: false,
             shown: self.shown.clone(),
@@ -325,7 +345,11 @@ impl Key {
                 (!exact || matches!(value.stage, Stage::Gone(_))) && value.suspicion.is_none()
             });
             if settled {
-                self.forgetful |= self.values.remove(&print).is_some();
+                let gone = self.values.remove(&print);
+                self.forgetful |= gone.is_some();
+                self.blind |= gone.is_some_and(|value| {
+                    value.write.outcome == Outcome::Unknown && (!exact || value.twice)
+                });
             } else {
                 self.order.push_back(print);
             }
@@ -341,12 +365,30 @@ impl Key {
         if read.outcome != Outcome::Ok {
             return none;
         }
-        let Some(value) = self.values.get_mut(&print) else {
+        if !self.values.contains_key(&print) {
             // A list may be that of a log, and what stands at its head may have been there before.
             let listed = value_of(read).is_some_and(serde_json::Value::is_array);
             if !self.maker && !self.forgetful && !listed {
                 self.certain.get_or_insert_with(|| Broken::of([read]));
             }
+            return none;
+        }
+        self.see_value(print, read)
+    }
+
+    /// What a list that was read shows of an append.
+    pub fn see_element(&mut self, element: &serde_json::Value, read: &Kept) -> Seen {
+        let print = fingerprint(element);
+        let value = self.values.get(&print);
+        if value.is_some_and(|value| value.write.function == Function::Append) {
+            return self.see_value(print, read);
+        }
+        Seen::default()
+    }
+
+    fn see_value(&mut self, print: u64, read: &Kept) -> Seen {
+        let none = Seen::default();
+        let Some(value) = self.values.get_mut(&print) else {
             return none;
         };
         if let (Some(failed), false, false) = (&value.failed, value.other, self.maker)
@@ -366,6 +408,16 @@ impl Key {
             value.read = Some(Kept::clone(read));
         }
         let write = &value.write;
+        let by = value.done.get_or_insert_with(|| Kept::clone(read));
+        let done = Some(Done {
+            write: Kept::clone(write),
+            by: Kept::clone(by),
+        });
+        let done = done.filter(|_| !self.blind);
+        let none = Seen {
+            done: done.clone(),
+            ..none
+        };
         if write.outcome == Outcome::Failed {
             let applied = write.function == Function::Write && !self.maker;
             if applied && !std::mem::replace(&mut value.applied, true) {
@@ -386,7 +438,29 @@ impl Key {
                 None
             },
             applied: None,
+            done,
         }
+    }
+
+    /// A write was answered `ok`: what first showed that it has taken effect.
+    pub fn done(&mut self, write: &Kept) -> Done {
+        let value = value_of(write).and_then(|value| self.values.get_mut(&fingerprint(value)));
+        let value = value.filter(|value| value.write.invoked == write.invoked);
+        let by = value.map(|value| value.done.get_or_insert_with(|| Kept::clone(write)));
+        Done {
+            write: Kept::clone(write),
+            by: Kept::clone(by.map_or(write, |by| by)),
+        }
+    }
+
+    /// A list has shown that this append, answered with a definite no, was done.
+    pub fn note_applied(&mut self, append: &Kept, read: &Kept) {
+        let value = value_of(append).and_then(|value| self.values.get_mut(&fingerprint(value)));
+        if let Some(value) = value.filter(|value| value.write.invoked == append.invoked) {
+            value.applied = true;
+        }
+        let pair = (Kept::clone(append), Kept::clone(read));
+        self.applied.get_or_insert((0, pair)).0 += 1;
     }
 
     /// A read has shown that this write, answered with a definite no, was done.
@@ -415,8 +489,15 @@ impl Key {
         value.suspicion.take().map(|suspicion| *suspicion)
     }
 
-    /// An operation has returned. `refusal`: it is one. `explanation`: where the mark comes from that it tells.
-    pub fn answer(&mut self, op: &Kept, refusal: bool, explanation: Option<Explanation>) {
+    /// An operation has returned. `refusal`: it is one. `explanation`: where the mark comes from that it tells. `late`: it
+    /// was no longer waited for, so what it must fit may be forgotten.
+    pub fn answer(
+        &mut self,
+        op: &Kept,
+        refusal: bool,
+        explanation: Option<Explanation>,
+        late: bool,
+    ) {
         if explanation == Some(Explanation::Grant) {
             let index = op.completed.unwrap_or(op.invoked).index;
             let why = Why::Raised;
@@ -434,7 +515,7 @@ impl Key {
         if !self.is_exact() {
             return;
         }
-        if explanation == Some(Explanation::None) && self.raised {
+        if explanation == Some(Explanation::None) && self.raised && !late {
             self.by_others.get_or_insert(Broken::of([op]));
         }
         let call = at(op.invoked.index);
@@ -442,8 +523,8 @@ impl Key {
         let shown = place.ok().and_then(|place| self.open.remove(place).1);
         self.since_check += 1;
         match (op.function, op.outcome) {
-            (Function::Write, Outcome::Ok) => self.acknowledged(op),
-            (Function::Write, Outcome::Failed) => self.denied(op, refusal, shown),
+            (Function::Write, Outcome::Ok) => self.acknowledged(op, late),
+            (Function::Write, Outcome::Failed) => self.denied(op, refusal, shown, late),
             (Function::Read, Outcome::Ok) => self.read(op, shown),
             _ => {}
         }
@@ -503,12 +584,14 @@ impl Key {
         }
     }
 
-    fn acknowledged(&mut self, op: &Kept) {
+    fn acknowledged(&mut self, op: &Kept, late: bool) {
         let Some(print) = value_of(op).map(fingerprint) else {
             return;
         };
         let token = token_of(op);
-        if let Some(value) = self.values.get_mut(&print) {
+        let forgotten = |value: &&mut Value| late && matches!(value.stage, Stage::Gone(_));
+        let value = self.values.get_mut(&print);
+        if let Some(value) = value.filter(|value| !forgotten(value)) {
             let (cluster, fresh) = value.wake();
             cluster.returns(op);
             let fell = fell(value.shown.as_ref(), token, op);
@@ -522,7 +605,7 @@ impl Key {
         self.show(token, op);
     }
 
-    fn denied(&mut self, op: &Kept, refusal: bool, shown: Option<Shown>) {
+    fn denied(&mut self, op: &Kept, refusal: bool, shown: Option<Shown>, late: bool) {
         if let Some(print) = value_of(op).map(fingerprint) {
             let read_before = self.values.get_mut(&print).and_then(|value| {
                 let before = std::mem::replace(&mut value.stage, Stage::Gone(None));
@@ -542,7 +625,7 @@ impl Key {
             return;
         };
         let Some(mark) = op.high_water else {
-            if self.over <= Some(token) {
+            if self.over <= Some(token) && !late {
                 self.nameless
                     .entry(token)
                     .or_insert_with(|| Refusal::of(op));
@@ -560,6 +643,10 @@ impl Key {
         }
         self.mark(mark, op);
         self.over = self.over.max(Some(mark));
+        // The writes of its epoch may be forgotten, because nobody who might ask for them was known to be open.
+        if late {
+            return;
+        }
         let epoch = self.epochs.entry(mark).or_default();
         epoch.refused_first.get_or_insert_with(|| Refusal::of(op));
         let call = Edge::new(at(op.invoked.index), op);

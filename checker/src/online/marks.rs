@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::arrival::Arrival;
 use super::hash::Map;
+use super::overflow::distorted;
 use super::words::{Kept, Object, Scope, is_fenced_write, token_of, writes};
 use crate::history::{Function, Name, Operation, Outcome, Token};
 
@@ -216,14 +217,16 @@ impl Marks {
         }
     }
 
-    /// An operation has returned; `seen` is the accepted write whose value it read.
-    pub fn answer(&mut self, arrival: &Arrival, op: &Kept, seen: Option<&Kept>) {
+    /// An operation has returned; `seen` is the accepted write whose value it read. Returns the write whose token, wrapped
+    /// or rounded, is the mark that it tells.
+    pub fn answer(&mut self, arrival: &Arrival, op: &Kept, seen: Option<&Kept>) -> Option<Kept> {
         if !writes(op) && op.function != Function::Read {
-            return;
+            return None;
         }
         let before = self.when_sent.remove(&op.invoked.index);
         let told = op.outcome == Outcome::Ok || arrival.is_refusal(op);
-        if let (Some(reported), Some(proof)) = (op.high_water.filter(|_| told), before)
+        let told = op.high_water.filter(|_| told);
+        if let (Some(reported), Some(proof)) = (told, before)
             && reported < proof.high_water
         {
             let place = (arrival.lock(op), op.key);
@@ -245,8 +248,9 @@ impl Marks {
             }
         }
         let mark = self.scopes.entry(arrival.scope(op)).or_default();
+        let distorted = told.and_then(|told| mark.distorted(op, told));
         let Some((high_water, by)) = proof_of(arrival, op, seen, mark) else {
-            return;
+            return distorted;
         };
         let proof = Proof {
             high_water,
@@ -261,6 +265,7 @@ impl Marks {
         if let Some(lock) = arrival.lock(op) {
             raise(&mut self.by_lock, lock, &proof);
         }
+        distorted
     }
 }
 
@@ -313,6 +318,25 @@ impl Mark {
         if self.presented.len() > MOST_PRESENTED {
             self.below = self.presented.pop_first();
         }
+    }
+
+    /// The write whose token this answer's high water is, wrapped or rounded: its own, or the one that proved the mark.
+    fn distorted(&self, op: &Kept, told: Token) -> Option<Kept> {
+        let proven = self.proven.as_ref();
+        let plain = op.token == Some(told)
+            || proven.is_some_and(|proof| proof.high_water == told)
+            || self.below >= Some(told)
+            || self.presented.contains(&told);
+        if plain {
+            return None;
+        }
+        let own = Some(op).filter(|op| writes(op) && op.outcome == Outcome::Ok);
+        let of_proven = proven.and_then(|proof| match &proof.by {
+            By::Write => Some(&proof.op),
+            By::Value(write) => Some(write),
+            By::Report | By::Refusal => None,
+        });
+        distorted(told, own.into_iter().chain(of_proven))
     }
 
     /// The least presented token above this one; none where it was forgotten.

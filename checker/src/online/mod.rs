@@ -1,8 +1,9 @@
 //! The judge of a stream: what [`crate::judge`] says of the whole, while events come in.
 //!
-//! Promises the same verdict by the rules that it has ([`RULES`]), and that memory follows what is open, and the number of locks, keys, clients and living tokens; not what has
-//! passed. What is proven at any moment stays proven: *what the beginning of a recording proves, the whole of it
-//! proves*.
+//! Promises the same verdict by the same rules, and that memory follows what is open, and the number of locks, keys,
+//! clients and living tokens; not what has passed. What is proven at any moment stays proven: *what the beginning of a
+//! recording proves, the whole of it proves*. All but two: `fenced-out` and `starvation` say how it ends, and what
+//! comes may take them back.
 //!
 //! ```
 //! use fencepost_checker::history::jsonl::Reader;
@@ -44,23 +45,28 @@
 //! | `write-without-grant` | acquires of unknown outcome, writes that only these explain | for good: they are open |
 //! | `hot-retry` | the last refusal of each holding, and the row before it | 10 ms |
 //! | `write-after-refusal` | the last refusal of each process | the process ends |
+//! | `token-overflow` | of each lock how high its grants were when an acquire of unknown outcome was sent first | for good |
 //! | `timestamp-token` | of each lock the last grant, and the first four that show a clock | for good |
 //! | `fresh-write-refused` | of each mark what was presented and shown, of each lock the highest grant; refusals without a reason | for good; there are more than 256 of a key |
 //! | `cross-key-interference` | presented tokens of each lock, each with an accepted write; a lock's first refusals; two releases | there are more than 256; it is granted |
 //! | `overlapping-grant`, `release-of-others-lock` | holds, the last releases, tokens of which a release may still take effect, holds that were passed over | they are over; there are more than 8, 1024, 256 of a lock |
+//! | `non-atomic-check`, `lost-acked-write` | of each object the highest and the last write that is done; the same for each open read; when each value was first shown | for good; the answer; [`Limits::values`] |
+//! | what the lists of a log show | appends, the longest list | its beginning is summed up where there are more than a key's share of [`Limits::values`] |
+//! | `fenced-out` | of each mark the tokens presented, falling; of each object its row of refusals | there are more than 1024; a write is accepted; there are more than 64 |
+//! | `starvation` | of each lock since when nobody got anywhere, and each time that was long | somebody does; there are more than 256 |
+//! | overlap of believed holds | of each lock the holds that are not over, or stand behind one | there are more than 1024 |
 //! | `failed-write-applied`, `not-linearizable` | living clusters, epochs and dormant writes of each key; values | see `key.rs`; [`Limits::values`] |
 //! | signs that grants raise marks | tokens presented and granted, of each scope and lock | there are more than a thousand |
 //!
 //! # What is not the same
 //!
-//! As long as no limit is reached, the findings of [`RULES`] and their counts are those of the whole file. The first witness
-//! and its story may be others where several would do. Of the other findings nothing is said here; nearly all of them
-//! leave a key that is not linearizable, and are told as that. Overlaps of believed holds are not counted. Lists that are
-//! read are not looked into. Beyond the limits:
+//! As long as no limit is reached, the findings and their counts are those of the whole file. The first witness and its
+//! story may be others where several would do. Beyond the limits:
 //!
 //! - A value that was forgotten and is *read* is a violation in any case, but it is told as one that nobody wrote. A value
 //!   that was forgotten and is *written* again counts as new, where the whole stops its exact check of that key: so more
-//!   may be found here, and nothing wrong. On a key that is no plain register (an append was sent, say), a read of a
+//!   may be found here, and nothing wrong. That a read of a forgotten value misses a newer write, or shows a lower token on
+//!   top of a higher one, is not found, nor told of the key at all once a write of unknown outcome is among them. On a key that is no plain register (an append was sent, say), a read of a
 //!   forgotten value of a failed write is not found.
 //! - Of a token that was forgotten it is not told who holds it. A stranger's write under it is not found, nor that it
 //!   was granted twice; that it was granted again is still a regression.
@@ -68,9 +74,16 @@
 //!   grant. A fault that was forgotten (all but the last 256 that ended) counts as one on whatever is asked about.
 //! - Two processes of one client that turn out to be two holders only after the second was granted the lock count as
 //!   one for `overlapping-grant` and `release-of-others-lock`. A fault that is told to be skipped only at its end
-//!   silences these two.
+//!   silences these two, `fenced-out` and `starvation`.
+//! - What is wrong with a list in the part that is summed up counts once more in each list, but the appends are no
+//!   longer told from each other: that one is missing in its midst, or stands there twice, is told as another order. A log
+//!   of which nothing can be summed up and too much was appended (nobody reads it) is given up; `stats.not_judged` says so.
+//! - A lease that turns out to be longer than the stream knew takes back what was found to be a starvation under the
+//!   shorter one. A hold that was over when 1024 more had been granted is not followed further, so that the overlap is at
+//!   least as long as is told.
 //! - An operation that is open for longer than [`Limits::patience`] moments counts as one of unknown outcome. If its
-//!   answer comes all the same it is taken then, but what a read found so late is not looked at.
+//!   answer comes all the same it is taken then, but what a read found so late is not looked at, and a write that was
+//!   refused so late need not have had a reason that is still remembered.
 //! - A key whose lock is named only after as many moments is one without a lock up to there. A mark that only a lost
 //!   acquire explains is explained by it, whoever is granted that token after as many moments.
 //! - A write whose answer says that it presented another token than it was sent with is judged by the answer, unless it
@@ -90,6 +103,11 @@
 //! | `fresh.rs` | refusals that nothing gives a reason for |
 //! | `interference.rs` | what happens under one lock and is felt under another |
 //! | `lease.rs` | grants that were given away under a holder |
+//! | `overflow.rs` | tokens that went past a width |
+//! | `reads.rs` | reads that show a write which must not be there, or miss one that must |
+//! | `lists.rs` | what the lists of a log show |
+//! | `fenced_out.rs`, `starvation.rs` | the newest holders are refused, or nobody gets on |
+//! | `overlap.rs` | how long two clients believed that they held one lock |
 //! | `raises.rs` | marks that no write of the key raised |
 //! | `key.rs` | one object: values, and the exact decision, forgetting |
 //! | `cluster.rs`, `levels.rs` | a write and its reads; what must hold among them |
@@ -99,6 +117,7 @@
 mod arrival;
 mod cluster;
 mod faults;
+mod fenced_out;
 mod fold;
 mod found;
 mod fresh;
@@ -109,11 +128,16 @@ mod issuer;
 mod key;
 mod lease;
 mod levels;
+mod lists;
 mod marks;
+mod overflow;
+mod overlap;
 mod phantom;
 mod raises;
+mod reads;
 mod refused;
 mod retries;
+mod starvation;
 mod words;
 
 use arrival::Arrival;
@@ -122,28 +146,6 @@ use fold::Fold;
 use crate::history::{HistoryError, Line};
 use crate::models::Model;
 use crate::verdict::Judgement;
-
-/// The findings that are judged here. Of the others only the whole file tells; most break one of these as well.
-pub const RULES: &[&str] = &[
-    "stale-write-accepted",
-    "high-water-lost",
-    "failed-write-applied",
-    "cross-key-interference",
-    "fresh-write-refused",
-    "unfenced-write-accepted",
-    "partial-fencing",
-    "token-regression",
-    "duplicate-token",
-    "double-writer-in-epoch",
-    "write-without-grant",
-    "hot-retry",
-    "write-after-refusal",
-    "timestamp-token",
-    "phantom-renew",
-    "release-of-others-lock",
-    "overlapping-grant",
-    "not-linearizable",
-];
 
 /// How much is remembered for the sake of names and counts. No verdict rests on it, but for what the module's head says.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -237,6 +239,8 @@ impl Online {
             ..
         } = self;
         let window = std::mem::take(&mut arrival.window);
+        let last = window.back().map(|moment| moment.op);
+        fold.last = last.and_then(|last| arrival.operation_of(last));
         for moment in window {
             let Some(op) = arrival.operation_of(moment.op) else {
                 continue;

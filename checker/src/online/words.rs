@@ -23,6 +23,8 @@ pub(super) struct Op {
     pub core: Operation,
     /// The value written or read, with numbers in their one spelling.
     pub value: Option<serde_json::Value>,
+    /// Of an acquire or a renewal: how many acquires of its lock were sent before.
+    pub asked: u64,
 }
 
 impl Deref for Op {

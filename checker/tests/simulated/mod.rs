@@ -42,6 +42,8 @@ pub enum Lie {
     ReleasesBlindly,
     /// The lock is granted although the lease runs.
     IgnoresLease,
+    /// The lock is kept for its holder although the lease is over.
+    KeepsForever,
     /// Tokens are counted in 16 bits with a sign.
     Wraps,
     /// Tokens are the clock's milliseconds.
@@ -595,7 +597,7 @@ impl World {
     fn is_leased(&self, lock: usize, owner: usize) -> bool {
         self.make.leases
             && self.newest[lock].1.is_some_and(|other| other != owner)
-            && self.time <= self.until[lock]
+            && (self.time <= self.until[lock] || self.make.lie == Some(Lie::KeepsForever))
     }
 
     fn acquire(&mut self, lock: usize, holder: usize) -> Answer {

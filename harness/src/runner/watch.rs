@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use fencepost_checker::Model;
-use fencepost_checker::finding::Finding;
+use fencepost_checker::finding::{Finding, Severity};
 use fencepost_checker::history::{Event, History, Line, Type, jsonl};
 use fencepost_checker::online::{Limits, Online};
 use fencepost_checker::verdict::Verdict;
@@ -77,8 +77,8 @@ impl Watch {
     }
 }
 
-/// Whether one of the findings is made before the lines end. The judge of streams does not have all rules, and a short
-/// run is soon judged as a whole.
+/// Whether one of the findings is made before the lines end, or would be if it ended now; a short run is soon judged as a
+/// whole.
 fn judge_the_whole(inbox: &mpsc::Receiver<Line>, wanted: &[&str]) -> bool {
     let (mut text, mut new) = (String::new(), false);
     let mut waiting: BTreeMap<u64, Event> = BTreeMap::new();
@@ -156,6 +156,11 @@ fn push(text: &mut String, line: &Line) {
     text.push('\n');
 }
 
+/// A violation that nothing takes back.
+fn stays(finding: &Finding) -> bool {
+    finding.severity == Severity::Violation && !TAKEN_BACK.contains(&finding.finding.as_str())
+}
+
 /// Whether a violation is proven before the lines end.
 fn judge(inbox: &mpsc::Receiver<Line>) -> bool {
     // A window is copied whenever it is asked, so it is kept small.
@@ -166,6 +171,7 @@ fn judge(inbox: &mpsc::Receiver<Line>) -> bool {
     };
     let mut online = Online::new(Model::Fencing, limits);
     let (mut number, mut new, mut asked) = (0, false, Instant::now());
+    let mut found_since: Option<Instant> = None;
     loop {
         match inbox.recv_timeout(ASK_EVERY) {
             Ok(line) => {
@@ -179,8 +185,13 @@ fn judge(inbox: &mpsc::Receiver<Line>) -> bool {
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return false,
         }
-        if new && asked.elapsed() >= ASK_EVERY {
-            if online.so_far().verdict == Verdict::Invalid {
+        // One that may be taken back is asked for again although nothing has come.
+        if (new || found_since.is_some()) && asked.elapsed() >= ASK_EVERY {
+            let judgement = online.so_far();
+            let invalid = judgement.verdict == Verdict::Invalid;
+            found_since = found_since.or(Some(Instant::now())).filter(|_| invalid);
+            let lasts = found_since.is_some_and(|since| since.elapsed() >= LASTS);
+            if lasts || judgement.findings.iter().any(stays) {
                 return true;
             }
             (new, asked) = (false, Instant::now());
@@ -198,6 +209,44 @@ mod tests {
 {"index":2,"time":2,"process":2,"client":"c2","type":"invoke","f":"write","key":"k","token":1,"value":"b"}
 {"index":3,"time":3,"process":2,"client":"c2","type":"ok","f":"write"}
 "#;
+
+    /// Each of three newest holders is refused, because of a mark that nobody knows of.
+    fn fenced_out() -> String {
+        let mut text = String::new();
+        let mut index = 0;
+        let mut line = |token: u64, kind: &str, fields: &str| {
+            text += &format!(
+                "{{\"index\":{index},\"time\":{index},\"process\":{token},\"client\":\"c{token}\",\"type\":\"{kind}\",\"lock\":\"L\",{fields}}}\n"
+            );
+            index += 1;
+        };
+        for token in 1..=3 {
+            let write = format!("\"f\":\"write\",\"key\":\"k\",\"token\":{token}");
+            line(token, "invoke", "\"f\":\"acquire\"");
+            line(token, "ok", &format!("\"f\":\"acquire\",\"token\":{token}"));
+            line(token, "invoke", &format!("{write},\"value\":\"v{token}\""));
+            line(
+                token,
+                "fail",
+                &format!("{write},\"error\":\"stale-token\",\"high_water\":9"),
+            );
+        }
+        text
+    }
+
+    #[tokio::test]
+    async fn what_may_be_taken_back_is_told_once_it_has_lasted() {
+        let (watch, lines) = Watch::start(&[]).expect("a thread");
+        for line in jsonl::parse(fenced_out().as_bytes())
+            .expect("well-formed")
+            .lines
+        {
+            lines.send(line).expect("it listens");
+        }
+        let early = tokio::time::timeout(LASTS / 2, watch.violation()).await;
+        assert!(early.is_err(), "a later holder may be let in");
+        watch.violation().await;
+    }
 
     #[tokio::test]
     async fn a_violation_is_told_while_lines_still_come() {
