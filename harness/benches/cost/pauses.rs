@@ -21,12 +21,44 @@ length = "10ms..20ms"
 /// the choice of a worker that is free, holding it back, the journal's line, SIGSTOP to its processes and the look at
 /// /proc. Times are the run's own, from its history; the load begins with its first operation.
 pub fn pauses() -> Vec<Row> {
+    let late = stops(SUITE, &[], None);
+    vec![
+        row(
+            "from the planned moment to the evidenced stop of a working worker, median of 200 pauses and more",
+            format!("{:.2} ms", quantile(&late, 0.5)),
+            "",
+        ),
+        row(
+            "the same, p99",
+            format!("{:.2} ms", quantile(&late, 0.99)),
+            "under 5 ms",
+        ),
+        row(
+            "the same, greatest",
+            format!("{:.2} ms", quantile(&late, 1.0)),
+            "",
+        ),
+    ]
+}
+
+/// That of `late`, which rise, below which so great a share of them lies.
+pub fn quantile(late: &[f64], share: f64) -> f64 {
+    late[((late.len() - 1) as f64 * share) as usize]
+}
+
+/// How many milliseconds after its planned moment each stop of a run was evidenced, rising. Those without evidence, and
+/// those that were skipped because the last one still lasted, are none.
+pub fn stops(suite_text: &str, flags: &[&str], engine: Option<&str>) -> Vec<f64> {
     let out = folder();
     let suite = out.path().join("pauses.toml");
-    std::fs::write(&suite, SUITE).expect("written");
+    std::fs::write(&suite, suite_text).expect("written");
     let mut command = Command::new(BINARY);
-    command.arg("run").arg(&suite).args(["--json", "--out"]);
+    command.arg("run").arg(&suite).args(flags);
+    if let Some(host) = engine {
+        command.env("DOCKER_HOST", host);
+    }
     let run = command
+        .args(["--json", "--out"])
         .arg(out.path())
         .stderr(Stdio::null())
         .output()
@@ -60,18 +92,5 @@ pub fn pauses() -> Vec<Row> {
         .collect();
     late.sort_by(f64::total_cmp);
     assert!(late.len() >= 200, "only {} pauses", late.len());
-    let quantile = |share: f64| late[((late.len() - 1) as f64 * share) as usize];
-    vec![
-        row(
-            "from the planned moment to the evidenced stop of a working worker, median of 200 pauses and more",
-            format!("{:.2} ms", quantile(0.5)),
-            "",
-        ),
-        row(
-            "the same, p99",
-            format!("{:.2} ms", quantile(0.99)),
-            "under 5 ms",
-        ),
-        row("the same, greatest", format!("{:.2} ms", quantile(1.0)), ""),
-    ]
+    late
 }
