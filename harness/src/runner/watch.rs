@@ -210,26 +210,33 @@ mod tests {
 {"index":3,"time":3,"process":2,"client":"c2","type":"ok","f":"write"}
 "#;
 
-    /// Each of three newest holders is refused, because of a mark that nobody knows of.
+    /// Each of three newest holders is refused, because of a write whose token was lost on its way to its holder.
     fn fenced_out() -> String {
         let mut text = String::new();
         let mut index = 0;
-        let mut line = |token: u64, kind: &str, fields: &str| {
+        let mut line = |process: u64, client: u64, kind: &str, fields: &str| {
             text += &format!(
-                "{{\"index\":{index},\"time\":{index},\"process\":{token},\"client\":\"c{token}\",\"type\":\"{kind}\",\"lock\":\"L\",{fields}}}\n"
+                "{{\"index\":{index},\"time\":{index},\"process\":{process},\"client\":\"c{client}\",\"type\":\"{kind}\",\"lock\":\"L\",{fields}}}\n"
             );
             index += 1;
         };
+        let acquire = "\"f\":\"acquire\"";
+        let write = |token: u64| {
+            format!("\"f\":\"write\",\"key\":\"k\",\"token\":{token},\"value\":\"v{token}\"")
+        };
+        line(8, 9, "invoke", acquire);
+        line(8, 9, "info", acquire);
+        line(9, 9, "invoke", &write(9));
+        line(9, 9, "ok", &write(9));
         for token in 1..=3 {
-            let write = format!("\"f\":\"write\",\"key\":\"k\",\"token\":{token}");
-            line(token, "invoke", "\"f\":\"acquire\"");
-            line(token, "ok", &format!("\"f\":\"acquire\",\"token\":{token}"));
-            line(token, "invoke", &format!("{write},\"value\":\"v{token}\""));
-            line(
-                token,
-                "fail",
-                &format!("{write},\"error\":\"stale-token\",\"high_water\":9"),
+            line(token, token, "invoke", acquire);
+            line(token, token, "ok", &format!("{acquire},\"token\":{token}"));
+            line(token, token, "invoke", &write(token));
+            let refused = format!(
+                "{},\"error\":\"stale-token\",\"high_water\":9",
+                write(token)
             );
+            line(token, token, "fail", &refused);
         }
         text
     }
