@@ -133,3 +133,98 @@ fn a_run_that_would_not_have_shown_what_it_had_to_show_is_not_valid_and_says_so_
         }
     }
 }
+
+#[test]
+fn a_planted_defect_that_is_only_a_warning_is_said_to_be_found() {
+    let _turn = turn();
+    let out = tempfile::tempdir().expect("a folder");
+    let ran = fencepost()
+        .args([
+            "run",
+            "teeth",
+            "--seed",
+            "3",
+            "--time-limit",
+            "5s",
+            "--json",
+        ])
+        .args(["--defect", "timestamp-tokens", "--out"])
+        .arg(out.path())
+        .output()
+        .expect("it runs");
+    let (_, stdout, stderr) = outcome(&ran);
+    let end = only_json(&stdout);
+    assert_ne!(end["verdict"], "invalid", "{end}{stderr}");
+    let found = "the planted defect timestamp-tokens was found as timestamp-token, a warning";
+    let said = end["defect_found"].as_str().expect("a sentence");
+    assert!(said.starts_with(found), "{said}");
+    let folder = std::path::Path::new(end["folder"].as_str().expect("a path"));
+    for document in ["run.json", "summary.md", "report.html"] {
+        assert!(
+            support::read(folder, document).contains(found),
+            "{document}"
+        );
+    }
+}
+
+/// The evidence of the installed faults of one label, where they ended.
+fn evidence(suite: &str, label: &str) -> (Value, Vec<String>) {
+    let out = tempfile::tempdir().expect("a folder");
+    let ran = fencepost()
+        .args([
+            "run",
+            suite,
+            "--seed",
+            "7",
+            "--time-limit",
+            "5s",
+            "--json",
+            "--out",
+        ])
+        .arg(out.path())
+        .output()
+        .expect("it runs");
+    let (_, stdout, stderr) = outcome(&ran);
+    let end = only_json(&stdout);
+    assert_ne!(end["verdict"], "invalid", "{end}{stderr}");
+    let folder = std::path::Path::new(end["folder"].as_str().expect("a path"));
+    let history = support::read(folder, "history.jsonl");
+    let lines = history
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"));
+    let evidence = lines
+        .filter(|line: &Value| {
+            line["plan"] == label && line["phase"] == "end" && line["outcome"] == "installed"
+        })
+        .map(|line| line["evidence"].as_str().expect("evidence").to_owned())
+        .collect();
+    (end, evidence)
+}
+
+#[test]
+fn a_stale_holder_is_there_until_it_is_cut_off_and_its_successor_waits_for_that() {
+    let _turn = turn();
+    let (end, evidence) = evidence("alt-stonith", "kill:holder");
+    assert!(!evidence.is_empty(), "{end}");
+    for said in evidence {
+        assert!(
+            said.contains(" was granted ") && said.contains("before a successor wrote"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn a_resource_is_restarted_between_a_read_of_its_mark_and_the_next_write() {
+    let _turn = turn();
+    let (end, evidence) = evidence("teeth-restart", "zombie:restart");
+    assert!(!evidence.is_empty(), "{end}");
+    assert!(
+        end["exercise"]["restarts_between"].as_u64() > Some(0),
+        "{end}"
+    );
+    for said in evidence {
+        let (read, killed) = (said.find("was told the mark"), said.find("was killed"));
+        assert!(read.is_some() && read < killed, "{said}");
+    }
+}
