@@ -51,7 +51,7 @@ pub enum Verb {
     Selftest(SelftestArguments),
     /// Ask a resource alone, without a lock service, what it does for each rule of the fence.
     ///
-    /// Exit status: 0 nothing found, 1 a rule is broken, 2 nothing could be asked, 64 wrong usage, 70 it failed.
+    /// Exit status: 0 every rule that makes a fence is kept, 1 a rule is broken, 2 too little was answered, 64 wrong usage, 70 it failed.
     Probe(ProbeArguments),
     /// Undo what crashed runs left: kill their processes, remove their proxies. Runs that are alive are left alone.
     Heal(HealArguments),
@@ -287,7 +287,7 @@ pub struct ProbeArguments {
     #[arg(long, value_name = "NAME", conflicts_with = "address")]
     pub defect: Option<String>,
     /// How many rounds of racing writes, each on a fresh key.
-    #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "N", default_value_t = 3_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub rounds: u32,
     /// Print one JSON object and nothing else on standard output.
     #[arg(long)]

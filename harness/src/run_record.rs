@@ -40,9 +40,12 @@ pub struct RunRecord {
     pub plan: Vec<PlannedFault>,
     /// How long each phase took, in milliseconds, in order.
     pub phases: Vec<Phase>,
-    /// What the fence was made to do.
+    /// What the fence was made to do; none in a run that never began, and in one of a version that did not count.
     #[serde(default)]
-    pub exercise: Exercise,
+    pub exercise: Option<Exercise>,
+    /// As what the planted defect was found, in one sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub defect_found: Option<String>,
     /// The same run with the fence taken out, where that was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub teeth: Option<Teeth>,

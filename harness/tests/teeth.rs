@@ -1,10 +1,10 @@
-//! The catalogue, the selftest, the probe and `run --teeth` through the binary. That every defect is found is the
+//! The catalogue, the selftest and `run --teeth` through the binary. That every defect is found is the
 //! selftest's to show; here is that the ways to it work.
 
 mod support;
 
 use serde_json::Value;
-use support::{fencepost, findings, left_behind, only_json, outcome, turn};
+use support::{fencepost, left_behind, only_json, outcome, turn};
 
 fn said(words: &[&str]) -> (i32, String, String) {
     outcome(&fencepost().args(words).output().expect("it runs"))
@@ -135,31 +135,96 @@ fn a_run_that_would_not_have_shown_what_it_had_to_show_is_not_valid_and_says_so_
 }
 
 #[test]
-fn the_probe_says_what_a_sound_resource_does_and_what_a_broken_one_does_not() {
+fn a_planted_defect_that_is_only_a_warning_is_said_to_be_found() {
     let _turn = turn();
-    let (code, stdout, stderr) = said(&["probe", "--rounds", "60", "--json"]);
-    let sound = only_json(&stdout);
-    assert_eq!(code, 0, "{sound}{stderr}");
-    assert_eq!(findings(&sound), Vec::<String>::new());
-    for (defect, rule) in [
-        ("string-compare", "tokens are compared as numbers: 9 < 10"),
-        ("volatile-high-water", "a restart keeps mark and value"),
-        ("strictly-greater", "a holder's second write is accepted"),
-        (
-            "check-then-write",
-            "of writes at once the higher token stays",
-        ),
-        ("float-mark", "tokens around 2^53 keep their order"),
-    ] {
-        let (code, stdout, stderr) =
-            said(&["probe", "--rounds", "60", "--json", "--defect", defect]);
-        let broken = only_json(&stdout);
-        assert_eq!(code, 1, "{defect}: {broken}{stderr}");
-        let of_rule = |row: &&Value| row["rule"] == rule;
-        let rows = broken["rules"].as_array().expect("a list");
-        let row = rows.iter().find(of_rule).expect("a rule");
-        assert_eq!(row["answer"], "broken", "{defect}: {broken}");
+    let out = tempfile::tempdir().expect("a folder");
+    let ran = fencepost()
+        .args([
+            "run",
+            "teeth",
+            "--seed",
+            "3",
+            "--time-limit",
+            "5s",
+            "--json",
+        ])
+        .args(["--defect", "timestamp-tokens", "--out"])
+        .arg(out.path())
+        .output()
+        .expect("it runs");
+    let (_, stdout, stderr) = outcome(&ran);
+    let end = only_json(&stdout);
+    assert_ne!(end["verdict"], "invalid", "{end}{stderr}");
+    let found = "the planted defect timestamp-tokens was found as timestamp-token, a warning";
+    let said = end["defect_found"].as_str().expect("a sentence");
+    assert!(said.starts_with(found), "{said}");
+    let folder = std::path::Path::new(end["folder"].as_str().expect("a path"));
+    for document in ["run.json", "summary.md", "report.html"] {
+        assert!(
+            support::read(folder, document).contains(found),
+            "{document}"
+        );
     }
-    let (code, _, stderr) = said(&["probe", "--resource", "postgres"]);
-    assert_eq!((code, stderr.lines().count()), (64, 1), "{stderr}");
+}
+
+/// The evidence of the installed faults of one label, where they ended.
+fn evidence(suite: &str, label: &str) -> (Value, Vec<String>) {
+    let out = tempfile::tempdir().expect("a folder");
+    let ran = fencepost()
+        .args([
+            "run",
+            suite,
+            "--seed",
+            "7",
+            "--time-limit",
+            "5s",
+            "--json",
+            "--out",
+        ])
+        .arg(out.path())
+        .output()
+        .expect("it runs");
+    let (_, stdout, stderr) = outcome(&ran);
+    let end = only_json(&stdout);
+    assert_ne!(end["verdict"], "invalid", "{end}{stderr}");
+    let folder = std::path::Path::new(end["folder"].as_str().expect("a path"));
+    let history = support::read(folder, "history.jsonl");
+    let lines = history
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"));
+    let evidence = lines
+        .filter(|line: &Value| {
+            line["plan"] == label && line["phase"] == "end" && line["outcome"] == "installed"
+        })
+        .map(|line| line["evidence"].as_str().expect("evidence").to_owned())
+        .collect();
+    (end, evidence)
+}
+
+#[test]
+fn a_stale_holder_is_there_until_it_is_cut_off_and_its_successor_waits_for_that() {
+    let _turn = turn();
+    let (end, evidence) = evidence("alt-stonith", "kill:holder");
+    assert!(!evidence.is_empty(), "{end}");
+    for said in evidence {
+        assert!(
+            said.contains(" was granted ") && said.contains("before a successor wrote"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn a_resource_is_restarted_between_a_read_of_its_mark_and_the_next_write() {
+    let _turn = turn();
+    let (end, evidence) = evidence("teeth-restart", "zombie:restart");
+    assert!(!evidence.is_empty(), "{end}");
+    assert!(
+        end["exercise"]["restarts_between"].as_u64() > Some(0),
+        "{end}"
+    );
+    for said in evidence {
+        let (read, killed) = (said.find("was told the mark"), said.find("was killed"));
+        assert!(read.is_some() && read < killed, "{said}");
+    }
 }

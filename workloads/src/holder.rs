@@ -62,13 +62,6 @@ pub enum Action {
         /// By which path, where it is not the primary one.
         path: Option<String>,
     },
-    /// Write without a token; of a client that has the key alone.
-    Put {
-        /// Where to.
-        key: String,
-        /// Unique within the run.
-        value: String,
-    },
     /// Replace what was read, if it is still there.
     Cas {
         /// Where.
@@ -146,8 +139,6 @@ pub struct Holder {
 pub enum Lockless {
     /// Reads, and replaces what it read.
     Cas,
-    /// Writes to keys of its own.
-    Put,
     /// Sends effects.
     Append,
 }
@@ -441,10 +432,6 @@ impl Holder {
                 expected,
                 value: self.value(),
             },
-            (Lockless::Put, _) => Action::Put {
-                key,
-                value: self.value(),
-            },
             (Lockless::Append, _) => Action::Append {
                 key,
                 value: self.value(),
@@ -520,10 +507,7 @@ impl Holder {
                     }
                 }
             }
-            Action::Read { .. }
-            | Action::Put { .. }
-            | Action::Cas { .. }
-            | Action::Append { .. } => {}
+            Action::Read { .. } | Action::Cas { .. } | Action::Append { .. } => {}
         }
     }
 

@@ -261,7 +261,7 @@ pub enum WorkloadKind {
     Register,
     /// Replace values by compare-and-set on what was read, without a lock.
     Cas,
-    /// Write to keys that each client has alone, without a lock.
+    /// Replace what was read, on a key that each client has alone, without a lock.
     Routed,
     /// Send effects until they are acknowledged, without a lock.
     Effects,
@@ -1027,6 +1027,13 @@ mod tests {
         assert!(
             refused("[[fault]]\nkind = \"hole\"\ndelay = \"1s\"\n").contains("only latency does")
         );
+        assert!(
+            refused("[[fault]]\nkind = \"kill\"\non = \"worker\"\nstale = true\n")
+                .contains("a kill fault takes no `stale`: only kill on the holder does")
+        );
+        let stale = "[[fault]]\nkind = \"kill\"\non = \"holder\"\nstale = true\n";
+        let suite = Suite::parse(stale, "my.toml").expect("a holder can be stale");
+        assert!(suite.fault[0].stale);
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! `fencepost probe`: what a resource does for each rule of the fence, without a lock service.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use fencepost_checker::verdict::{Judgement, Verdict};
 
 use crate::cli::ProbeArguments;
 use crate::error::HarnessError;
-use crate::probe::{Answer, Notes, Rule, Subject, ask};
+use crate::probe::{Answer, Notes, Rule, Subject, Table, ask};
 use crate::report;
 use crate::runtime;
 use crate::terminal::{complain, print, say};
@@ -25,44 +26,64 @@ pub fn probe(arguments: &ProbeArguments) -> Result<u8, HarnessError> {
             "--defect: no {defect:?} of the resource; see `fencepost list defects`"
         )));
     }
+    if let (Some(defect), Some("none")) = (&arguments.defect, arguments.fence.as_deref()) {
+        return Err(HarnessError::Usage(format!(
+            "--fence none takes the fence out, --defect {defect} breaks it: one of the two is right"
+        )));
+    }
     let runtime = runtime::on_two_threads()?;
-    let (name, notes, rules) = runtime.block_on(async {
+    let (name, notes, table) = runtime.block_on(async {
         let mut subject = Subject::open(arguments).await?;
-        let (name, notes) = (subject.name(), Notes::default());
+        let (name, notes) = (subject.name(), Arc::<Notes>::default());
         complain(format_args!("{name}, {} rounds", arguments.rounds));
-        let rules = ask(&mut subject, &notes, arguments.rounds).await;
+        let table = ask(&mut subject, &notes, arguments.rounds).await;
         subject.close().await;
-        Ok::<_, HarnessError>((name, notes, rules?))
+        Ok::<_, HarnessError>((name, notes, table?))
     })?;
     let judgement = notes
         .judged()
         .map_err(|error| HarnessError::Internal(error.to_string()))?;
+    let (verdict, reason) = verdict(&table, &judgement);
     if arguments.json {
-        say(json(&name, &rules, &judgement));
+        say(json(
+            &name,
+            &table,
+            (verdict, reason.as_deref()),
+            &judgement,
+        ));
     } else {
-        print(&text(&name, notes.operations(), &rules, &judgement));
+        print(&text(&name, notes.operations(), &table, &judgement));
     }
-    Ok(status(&rules, &judgement))
+    if let Some(reason) = reason {
+        complain(format_args!("{name}: {reason}"));
+    }
+    Ok(verdict.exit_code())
 }
 
-fn status(rules: &[Rule], judgement: &Judgement) -> u8 {
-    let any = |answer| rules.iter().any(|rule| rule.answer == answer);
-    if any(Answer::Broken) || judgement.verdict == Verdict::Invalid {
-        return Verdict::Invalid.exit_code();
-    }
-    match any(Answer::Kept) {
-        true => Verdict::Valid.exit_code(),
-        false => Verdict::Unknown.exit_code(),
+/// Broken rules and violations make it invalid. What was not asked is never valid: then the reason says why.
+fn verdict(table: &Table, judgement: &Judgement) -> (Verdict, Option<String>) {
+    let broken = table.rules.iter().any(|rule| rule.answer == Answer::Broken);
+    let stopped = table.stopped.clone();
+    if broken || judgement.verdict == Verdict::Invalid {
+        (Verdict::Invalid, stopped)
+    } else if stopped.is_none() && table.is_a_fence() {
+        (Verdict::Valid, None)
+    } else {
+        let reason = || "too few answers say anything about the fence".to_owned();
+        (Verdict::Unknown, Some(stopped.unwrap_or_else(reason)))
     }
 }
 
-fn text(name: &str, operations: usize, rules: &[Rule], judgement: &Judgement) -> String {
-    let mut text = format!("{name}: {operations} operations\n\n");
+fn text(name: &str, operations: usize, table: &Table, judgement: &Judgement) -> String {
+    let mut text = String::new();
+    if table.stopped.is_none() {
+        text = format!("{name}: {operations} operations\n\n");
+    }
     for Rule {
         name,
         answer,
         detail,
-    } in rules
+    } in table.rules.iter().filter(|_| table.stopped.is_none())
     {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{:10}{name:46}{detail}", answer.word());
@@ -73,8 +94,14 @@ fn text(name: &str, operations: usize, rules: &[Rule], judgement: &Judgement) ->
     text
 }
 
-fn json(name: &str, rules: &[Rule], judgement: &Judgement) -> serde_json::Value {
-    let rules: Vec<_> = rules
+fn json(
+    name: &str,
+    table: &Table,
+    (verdict, reason): (Verdict, Option<&str>),
+    judgement: &Judgement,
+) -> serde_json::Value {
+    let rules: Vec<_> = table
+        .rules
         .iter()
         .map(|rule| {
             serde_json::json!({
@@ -86,7 +113,8 @@ fn json(name: &str, rules: &[Rule], judgement: &Judgement) -> serde_json::Value 
         .collect();
     serde_json::json!({
         "resource": name,
-        "verdict": judgement.verdict,
+        "verdict": verdict,
+        "reason": reason,
         "rules": rules,
         "findings": judgement.findings,
         "stats": judgement.stats,

@@ -518,6 +518,12 @@ fn text(end: &RunEnd) -> String {
     );
     lines.extend(
         record
+            .defect_found
+            .iter()
+            .map(|found| format!("defect         {found}")),
+    );
+    lines.extend(
+        record
             .teeth
             .iter()
             .map(|teeth| format!("teeth          {}", teeth.sentence())),
@@ -567,6 +573,7 @@ fn print_json(end: &RunEnd) {
         "coverage": end.judgement.coverage,
         "stats": end.judgement.stats,
         "zombies": zombies,
+        "defect_found": end.record.defect_found,
         "teeth": end.record.teeth,
         "exercise": end.record.exercise,
         "ended_early": end.record.ended_early,

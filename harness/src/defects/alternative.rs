@@ -43,19 +43,25 @@ pub const ALTERNATIVES: &[Alternative] = &[
         suite: "alt-routing",
         defect: None,
         found_as: &[],
-        about: "One writer for each partition by routing: nobody else ever writes to its keys, so nobody is late.",
+        about: "One writer for each partition by routing, on a resource that compares nothing: nobody else ever writes to its keys, so what it read is what it replaces.",
+    },
+    Alternative {
+        suite: "alt-unrouted",
+        defect: None,
+        found_as: &["not-linearizable"],
+        about: "The same without routing: two writers for each partition replace what they read, and one of them replaces what the other wrote.",
     },
     Alternative {
         suite: "alt-shared-file",
         defect: None,
         found_as: &["stale-write-accepted"],
-        about: "A shared file with a lock: there is no place that could compare tokens.",
+        about: "A shared file with a lock: there is no place that could compare tokens, and a stale node writes when it wakes.",
     },
     Alternative {
         suite: "alt-stonith",
         defect: None,
         found_as: &[],
-        about: "The same file, where the stale node is killed before another may take over: nothing of it is left that could write.",
+        about: "The same file, where a node that was stopped until another was granted its lock is killed before that one writes: nothing of it is left that could write late.",
     },
 ];
 

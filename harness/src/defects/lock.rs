@@ -6,6 +6,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "volatile-counter",
         found_as: &["token-regression"],
+        says: &[],
         suite: "teeth-restart",
         production: "The counter of tokens is in memory, or in a store that was restored from nothing: after a restart 1, 2, 3 are handed out again.",
         operator: "`fencepost_lock_issued_token` falls at a restart. Soon every new holder is refused by the resource, which remembers.",
@@ -15,6 +16,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "second-issuer",
         found_as: &["duplicate-token", "token-regression"],
+        says: &[],
         suite: "teeth",
         production: "Two lock services hand out tokens for one lock: a split brain, a second region, a migration that left the old one up.",
         operator: "Two instances both report grants of one lock; `fencepost_lock_held` is 1 on both.",
@@ -24,6 +26,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "timestamp-tokens",
         found_as: &["timestamp-token", "token-regression"],
+        says: &[],
         suite: "teeth",
         production: "The wall clock is the token: two grants within one tick are equal, and a clock that is set back makes new holders stale.",
         operator: "Tokens look like dates. After a clock step holders are refused until the time has caught up.",
@@ -33,6 +36,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "renew-without-check",
         found_as: &["phantom-renew"],
+        says: &[],
         suite: "teeth-late",
         production: "A renewal looks at the lock's name and not at its holder or token: `PEXPIRE key`, an UPDATE without an owner in its WHERE. Whoever lapsed is told that it still holds it.",
         operator: "Two clients report that they hold one lock, both with successful heartbeats. `fencepost_lock_expiries_total` is too low.",
@@ -42,6 +46,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "release-without-check",
         found_as: &["release-of-others-lock"],
+        says: &[],
         suite: "teeth-late",
         production: "A release deletes the lock whoever holds it: `DEL key`. A late one removes the successor's, and a third gets in while the second works.",
         operator: "Locks are free for moments although their holder is alive; two clients work at once after a slow third one finished.",
@@ -51,15 +56,17 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "grant-to-lapsed-waiter",
         found_as: &[],
+        says: &[],
         suite: "teeth",
         production: "The lease of a waiter runs while it queues, and it is granted although it ran out: etcd's lock API does it when a session ends in the queue. The next one is granted at once as well.",
         operator: "Two holders for a moment after each long queue; `fencepost_lock_expiries_total` rises right after grants.",
-        shown: "With a fence it is harmless, and that is what is shown: overlapping holds as an observation, stale writes refused, the run valid.",
+        shown: "A holder that had waited is followed by another before the lease that it was told can have ended, although nobody released the lock: its lease ran while it queued. With a fence that is harmless, so it is an observation, stale writes are refused and the run is valid.",
         fix: "Start the lease at the grant, or check the session once more before the grant is told. Fence the resource: then nothing is lost by it.",
     },
     Row {
         name: "counter-wraps",
         found_as: &["token-overflow"],
+        says: &["2^31"],
         suite: "teeth",
         production: "The counter is an int of 31 bits: after 2147483647 it starts over, and every new holder is stale.",
         operator: "Nothing for years; then all writes are refused. Watch `fencepost_lock_issued_token` against the width.",
@@ -69,6 +76,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "never-expires",
         found_as: &["starvation"],
+        says: &[],
         suite: "teeth-dead",
         production: "There is no lease: a holder that died or forgot keeps the lock for good. A row in a table, a file, a flag.",
         operator: "`fencepost_lock_waiting` rises and never falls, `fencepost_lock_grants_total` stands still, the holder's host does not exist any more.",

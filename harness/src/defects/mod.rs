@@ -3,6 +3,7 @@
 //! | file | noun |
 //! |---|---|
 //! | `resource.rs`, `lock.rs`, `holder.rs` | the rows, by where they are planted |
+//! | `cut_short.rs` | leases that ended before their time: an observation, and what one defect is seen by |
 //! | `alternative.rs` | systems without a fence that are safe all the same, and their neighbours that are not |
 //! | `page.rs` | harness/docs/defects.md, from the rows |
 //!
@@ -10,16 +11,19 @@
 //! one line is said where its switch is: in the service that has it, or in `workloads/src/defects.rs`.
 
 pub mod alternative;
+mod cut_short;
 mod holder;
 mod lock;
 mod page;
 mod resource;
 
-use fencepost_checker::finding::Finding;
+use fencepost_checker::finding::{Finding, Severity};
+use fencepost_checker::history::History;
 use fencepost_checker::verdict::Judgement;
 use fencepost_workloads::defects::{HOLDER_DEFECTS, HolderDefect};
 use fencepost_workloads::suite::{Span, Suite};
 
+pub use cut_short::{CutShort, cut_short};
 pub use page::page;
 
 /// What is planted in a run; at most one defect.
@@ -66,6 +70,8 @@ struct Row {
     name: &'static str,
     /// One of these must be found; none: the fence makes it harmless, and that is what must be seen.
     found_as: &'static [&'static str],
+    /// What makes the story of that finding an explanation: it holds one of these. None: its name says it all.
+    says: &'static [&'static str],
     /// The built-in suite that brings it out soonest.
     suite: &'static str,
     /// What it is in production.
@@ -95,11 +101,16 @@ impl Entry {
         self.row.name
     }
 
-    /// The findings of which one must be made; none: the run must be valid, with stale writes refused and overlapping
-    /// holds observed.
+    /// The findings of which one must be made; none: the run must be valid, with stale writes refused and leases cut short.
     #[must_use]
     pub fn found_as(&self) -> &'static [&'static str] {
         self.row.found_as
+    }
+
+    /// Words of which the story of the finding must hold one; none: anything goes.
+    #[must_use]
+    pub fn says(&self) -> &'static [&'static str] {
+        self.row.says
     }
 
     /// The built-in suite that brings it out soonest.
@@ -119,7 +130,7 @@ impl Entry {
     #[must_use]
     pub fn must_be(&self) -> String {
         match self.row.found_as {
-            [] => "refused stale writes and an observation".to_owned(),
+            [] => "leases cut short, and refused stale writes".to_owned(),
             names => names.join(" or "),
         }
     }
@@ -181,21 +192,46 @@ impl Defects {
         })
     }
 
-    /// What to say of a run in which the planted defect had to be found and was not.
+    /// As what the planted defect was found, in one sentence; or that it had to be found and was not. `None` where none is
+    /// planted.
     #[must_use]
-    pub fn missed(&self, judgement: &Judgement) -> Option<String> {
+    pub fn found(
+        &self,
+        judgement: &Judgement,
+        history: &History,
+    ) -> Option<Result<String, String>> {
         let name = self.name.as_ref()?;
-        let found = |finding: &Finding| self.found_as.contains(&finding.finding.as_str());
-        if self.found_as.is_empty() || judgement.findings.iter().any(found) {
-            return None;
-        }
         let catalogue = catalogue();
         let entry = catalogue.iter().find(|entry| entry.name() == name)?;
-        Some(format!(
-            "the planted defect {name} was not found as {}; `{}` brings it out",
-            entry.must_be(),
-            entry.command()
-        ))
+        let named = |finding: &&Finding| self.found_as.contains(&finding.finding.as_str());
+        let observed = match self.found_as.is_empty() {
+            true => cut_short(history),
+            false => Vec::new(),
+        };
+        Some(
+            match (judgement.findings.iter().find(named), observed.first()) {
+                (Some(finding), _) => Ok(format!(
+                    "the planted defect {name} was found as {}, {}",
+                    finding.finding,
+                    match finding.severity {
+                        Severity::Violation => "a violation",
+                        Severity::Warning => "a warning, which does not make a run invalid",
+                        Severity::Observation =>
+                            "an observation, which does not make a run invalid",
+                    }
+                )),
+                (None, Some(first)) => Ok(format!(
+                    "the planted defect {name} was observed {} times, and is no violation: {}",
+                    observed.len(),
+                    first.sentence()
+                )),
+                (None, None) => Err(format!(
+                    "the planted defect {name} was not found as {}; `{}` brings it out",
+                    entry.must_be(),
+                    entry.command()
+                )),
+            },
+        )
     }
 
     /// Changes in a suite what the defect changes in how the system is set up.

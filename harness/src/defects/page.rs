@@ -34,7 +34,7 @@ pub fn page() -> String {
             entry.command(),
             entry.row.production,
             entry.row.operator,
-            found(&entry),
+            found(&entry) + &explained(&entry),
             entry.row.shown,
             entry.row.fix
         );
@@ -63,6 +63,14 @@ fn found(entry: &Entry) -> String {
     match entry.found_as() {
         [] => entry.must_be(),
         names => quoted(names),
+    }
+}
+
+/// What the story of the finding says.
+fn explained(entry: &Entry) -> String {
+    match entry.says() {
+        [] => String::new(),
+        words => format!(", with {} in its story", quoted(words)),
     }
 }
 

@@ -6,6 +6,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "unfenced",
         found_as: &["stale-write-accepted"],
+        says: &[],
         suite: "teeth",
         production: "The lock hands out a token, the client sends it, and the storage never looks: a header that nobody reads, a column that no WHERE names, an update that was fenced until somebody rewrote it.",
         operator: "No refusals at all: `fencepost_resource_refusals_total` stays 0 although `fencepost_lock_expiries_total` rises. Values go back after a long pause of a client, and nobody logs an error.",
@@ -15,6 +16,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "check-then-write",
         found_as: &["non-atomic-check", "stale-write-accepted"],
+        says: &[],
         suite: "teeth-race",
         production: "The mark is read, compared in the application, and the write follows as a second statement: two writers pass the check together. A transaction at a weak isolation level does the same.",
         operator: "Refusals happen, so the fence looks alive; `fencepost_resource_high_water` now and then falls. It shows under load and after pauses, never in a test with one client.",
@@ -24,6 +26,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "volatile-high-water",
         found_as: &["high-water-lost"],
+        says: &[],
         suite: "teeth-restart",
         production: "The highest token lives in the process (a field, a cache, a replica that was not asked): a restart or a failover forgets it and keeps the data.",
         operator: "`fencepost_resource_high_water` drops to 0 after a restart while values stay. Late writes that were refused before the restart are accepted after it.",
@@ -33,6 +36,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "global-high-water",
         found_as: &["cross-key-interference"],
+        says: &[],
         suite: "teeth",
         production: "One mark for all keys: tokens of one lock are held against another's. A busy shard fences out the holders of quiet ones.",
         operator: "Refusals of holders that have just been granted, on quiet keys only; `fencepost_resource_refusal_gap` is as large as the locks are apart. The service looks as if it had lost its clients' locks.",
@@ -42,6 +46,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "strictly-greater",
         found_as: &["fresh-write-refused"],
+        says: &[],
         suite: "teeth",
         production: "`>` where `>=` belongs, or an external version that must rise with each write: a holder's second write under one token is refused.",
         operator: "`fencepost_resource_refusals_total` rises with `fencepost_resource_refusal_gap` at 0. Holders lose their lock after each write and acquire it again.",
@@ -51,6 +56,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "ack-before-durable",
         found_as: &["lost-acked-write", "high-water-lost"],
+        says: &[],
         suite: "teeth-restart",
         production: "The answer leaves while the write is only in the process's memory: fsync switched off, an asynchronous replica, a buffer that is flushed by a timer. A crash takes back the mark and the value.",
         operator: "After a crash values are older than clients were told, without an error in any log. `fencepost_resource_high_water` falls with them.",
@@ -60,6 +66,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "refuses-after-applying",
         found_as: &["failed-write-applied"],
+        says: &[],
         suite: "teeth",
         production: "The write is applied and the answer says no: a check after the update, an error path that maps everything to a conflict, a retry in a proxy that meets its own success.",
         operator: "Clients see conflicts and acquire anew, yet their values are there. `fencepost_resource_accepted_total` does not add up with what clients count.",
@@ -69,6 +76,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "32-bit-mark",
         found_as: &["token-overflow", "stale-write-accepted"],
+        says: &["2^31"],
         suite: "teeth-31-bits",
         production: "The token is kept in an INT column, an int32 field or a 32-bit integer of a language: past 2147483647 the mark starts over.",
         operator: "Nothing for years, then every holder is refused or none is. `fencepost_lock_issued_token` stands near 2147483647.",
@@ -78,6 +86,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "float-mark",
         found_as: &["token-overflow", "stale-write-accepted"],
+        says: &["2^53"],
         suite: "teeth-53-bits",
         production: "The token goes through a double: a JSON number in JavaScript, Lua in a cache, a float column. Above 2^53 neighbours become one number.",
         operator: "Two holders with neighbouring tokens are both accepted. The tokens in logs end in even digits.",
@@ -87,6 +96,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "string-compare",
         found_as: &["fresh-write-refused", "stale-write-accepted"],
+        says: &["high water 8", "high water 9"],
         suite: "teeth",
         production: "Tokens are compared as text: \"9\" stands above \"10\". A VARCHAR column, a sorted set by member, names of sequential nodes without padding.",
         operator: "All is well until the tenth grant of a lock; then its holders are refused until the hundredth. `fencepost_resource_refusals_total` jumps at powers of ten.",
@@ -96,6 +106,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "poison",
         found_as: &["fenced-out"],
+        says: &["4611686018427387904"],
         suite: "teeth-dead",
         production: "A huge token is believed from anybody: a test client, a unit error, an attacker. From then on every rightful holder is stale.",
         operator: "Everybody is refused, without end; `fencepost_resource_high_water` stands far above `fencepost_lock_issued_token`.",
@@ -105,6 +116,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "mark-expires",
         found_as: &["stale-write-accepted"],
+        says: &[],
         suite: "teeth-quiet",
         production: "The mark has a time to live, or a clean-up job removes rows that were not touched: after a quiet while the next writer may be anybody.",
         operator: "Only quiet keys are hit, and only after pauses that are longer than the retention. `fencepost_resource_high_water` vanishes or falls to 0.",
@@ -114,6 +126,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "unfenced-cache",
         found_as: &["partial-fencing"],
+        says: &["by path cache"],
         suite: "teeth-paths",
         production: "The record is fenced, the cache in front of it is not: a late holder is refused by the database and fills the cache all the same, and readers are served old data.",
         operator: "Refusals look healthy, readers see values that the database does not have. Compare the cache's write rate with `fencepost_resource_accepted_total`.",
@@ -123,6 +136,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "unfenced-webhook",
         found_as: &["partial-fencing"],
+        says: &["by path webhook"],
         suite: "teeth-paths",
         production: "The record is fenced, the notification that follows is sent before the answer, or without looking at it: the world hears of a write that never was.",
         operator: "Partners report events for which there is no record. The number of notifications is above that of accepted writes.",
@@ -132,6 +146,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "unfenced-admin",
         found_as: &["partial-fencing"],
+        says: &["by path admin"],
         suite: "teeth-paths",
         production: "The API is fenced, the admin tool, the import job or the migration writes to the table directly.",
         operator: "Values change without an accepted write in the API's metrics, mostly during operations at night.",
@@ -141,6 +156,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "multi-key",
         found_as: &["partial-fencing", "not-linearizable"],
+        says: &[],
         suite: "teeth-keys",
         production: "One lock guards several keys, and they are written in several transactions: the mark moves with the first, the others are compared with what they had. An index and its table, a balance and its ledger.",
         operator: "Two records that belong together disagree after a pause. Refusals happen on one of the tables only.",

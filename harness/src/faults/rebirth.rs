@@ -5,11 +5,14 @@
 //! c7 (w4)  queued ............................ granted 43
 //! ```
 //!
-//! Killed before its lease has lapsed, a holder is cut off for good: nothing of it is left that could write late.
+//! Killed before its lease has lapsed, a holder is cut off for good: nothing of it is left that could write late. With
+//! `stale` it is cut off when it is stale already: it is stopped until another was granted its lock, its keys are left alone
+//! meanwhile, and it is killed instead of being let go. That is what STONITH does to a node that does not answer.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use fencepost_checker::history::{FaultEvent, FaultOutcome};
 use fencepost_workloads::protocol::Hello;
 use fencepost_workloads::suite::{Fault, FaultKind, Identity, On};
 use tokio::sync::oneshot;
@@ -18,8 +21,11 @@ use super::nemesis::{Means, Reserved, event, on_node, worker_name};
 use super::pause;
 use super::zombie::take_and_reserve;
 use crate::run_record::PlannedFault;
-use crate::runner::conductor::{Message, Wish};
+use crate::runner::conductor::{Held, Message, SeenGrant, Wish};
 use crate::runner::worker_link::WorkerLink;
+
+/// How long to wait for a successor of a holder that is to be killed as a stale one.
+const OUTLIVED_WITHIN: Duration = Duration::from_secs(5);
 
 /// Between the name of a client and which incarnation of it this is, from 2.
 const INCARNATION: char = '~';
@@ -28,26 +34,57 @@ pub(super) async fn inject(means: &Means, planned: &PlannedFault, fault: &Fault)
     let victim = match fault.on {
         Some(On::Holder) => take_and_reserve(means, false)
             .await
-            .map(|(held, reserved)| (held.worker, reserved))
+            .map(|(held, reserved)| (held.worker, Some(held), reserved))
             .ok_or("no holder with a rival on another worker within 2 s"),
-        _ => free_worker(means, planned, fault).await,
+        _ => free_worker(means, planned, fault)
+            .await
+            .map(|(worker, reserved)| (worker, None, reserved)),
     };
-    let (worker, _reserved) = match victim {
+    let (worker, held, _reserved) = match victim {
         Ok(victim) => victim,
         Err(why) => {
             means.skip(event(planned, FaultKind::Kill, Vec::new()), why);
             return;
         }
     };
-    let line = event(planned, FaultKind::Kill, vec![worker_name(worker)]);
+    let stale = held.filter(|_| fault.stale);
+    let mut line = event(planned, FaultKind::Kill, vec![worker_name(worker)]);
+    if let Some(held) = &stale {
+        line.lock = Some(held.lock_name.clone());
+        line.client = Some(held.client_name.clone());
+        line.token = Some(held.token);
+    }
     if !means.announce(&line) {
         means.wish(Wish::LetGo { worker, aim: None });
         return;
     }
-    let (reply, gone) = oneshot::channel();
-    means.wish(Wish::Bury { worker, reply });
-    let killed = on_node(means.target.worker(worker), |node| node.kill()).await;
-    let outcome = means.begin_with(&line, killed);
+    let (outcome, cut_off, gone) = match &stale {
+        Some(held) => {
+            let (lock, above) = (held.lock, held.token);
+            let (reply, mut sent) = oneshot::channel();
+            means.wish(Wish::AwaitSent { lock, above, reply });
+            let (outcome, succeeded) = outlive(means, &line, held).await;
+            let (killed, gone) = kill(means, worker).await;
+            let wrote = sent.try_recv().is_ok();
+            // Only now may its successor write.
+            let until = Duration::ZERO;
+            means.wish(Wish::Hush { lock, until });
+            let both = succeeded.and_then(|granted| {
+                let killed = killed?;
+                match wrote {
+                    false => Ok(format!("{granted}; {killed} before a successor wrote; ")),
+                    true => Err(format!(
+                        "{granted}, and wrote before this was done: {killed}"
+                    )),
+                }
+            });
+            (outcome, both, gone)
+        }
+        None => {
+            let (killed, gone) = kill(means, worker).await;
+            (means.begin_with(&line, killed), Ok(String::new()), gone)
+        }
+    };
     means
         .sleep(means.clock.now() + Duration::from_millis(planned.length_ms))
         .await;
@@ -58,7 +95,43 @@ pub(super) async fn inject(means: &Means, planned: &PlannedFault, fault: &Fault)
         // The receiver is gone only when the run has ended for another reason.
         let _ = means.trouble.send(why.clone());
     }
-    means.end_with(line, outcome, back);
+    let undone = cut_off.and_then(|words| Ok(format!("{words}{}", back?)));
+    means.end_with(line, outcome, undone);
+}
+
+/// Kills the worker; the evidence of that, and what completes once the conductor has closed its pipes.
+async fn kill(means: &Means, worker: usize) -> (Result<String, String>, oneshot::Receiver<()>) {
+    let (reply, gone) = oneshot::channel();
+    means.wish(Wish::Bury { worker, reply });
+    let killed = on_node(means.target.worker(worker), |node| node.kill()).await;
+    (killed, gone)
+}
+
+/// Stops the holder until another was granted its lock. Nobody writes to the lock's keys from then on, until that is
+/// taken back.
+async fn outlive(
+    means: &Means,
+    line: &FaultEvent,
+    held: &Held,
+) -> (FaultOutcome, Result<String, String>) {
+    let (reply, grant) = oneshot::channel();
+    let (lock, above) = (held.lock, held.token);
+    means.wish(Wish::AwaitGrant { lock, above, reply });
+    let until = means.clock.now() + 2 * OUTLIVED_WITHIN;
+    means.wish(Wish::Hush { lock, until });
+    let stopped = on_node(means.target.worker(held.worker), |node| node.stop()).await;
+    let outcome = means.begin_with(line, stopped);
+    let grant = tokio::select! {
+        grant = tokio::time::timeout(OUTLIVED_WITHIN, grant) => grant.ok().and_then(Result::ok),
+        () = means.stopped() => None,
+    };
+    let succeeded = grant
+        .map(|SeenGrant { client, token, at }| {
+            let at = at.as_secs_f64();
+            format!("{client} was granted {token} at {at:.3} s")
+        })
+        .ok_or_else(|| "no successor was granted the lock while its holder was stopped".to_owned());
+    (outcome, succeeded)
 }
 
 async fn free_worker<'a>(

@@ -9,7 +9,8 @@
 //! next write the moment it runs again: the write then begins provably after its successor's.
 //!
 //! What it does first may be something else (`then`): renew, release, acquire; or it is let go in the moment in which its
-//! successor's first write is sent, so that both are under way at once; or the resource is restarted before it writes. A *between* fault is
+//! successor's first write is sent, so that both are under way at once; or the resource is restarted before it writes, once
+//! somebody has read the successor's mark: between a fencing read and the next write. A *between* fault is
 //! the same for a holder that has decided to write already: its worker holds the request, and is stopped with it.
 
 use std::time::Duration;
@@ -29,6 +30,11 @@ use crate::targets::{Service, link_of};
 const BETWEEN_TRIES: Duration = Duration::from_millis(20);
 /// How long to look for a holder that can be taken.
 pub(super) const AIM_WITHIN: Duration = Duration::from_secs(2);
+
+/// How long to wait for a read of the successor's mark before a restart.
+const OBSERVED_WITHIN: Duration = Duration::from_secs(1);
+/// How long a lock's keys are left alone at most while the resource is restarted between a read and a write.
+const RESTARTED_WITHIN: Duration = Duration::from_secs(5);
 
 /// What ends the wait for a successor.
 enum Met {
@@ -78,7 +84,7 @@ pub(super) async fn inject(means: &Means, planned: &PlannedFault, fault: &Fault)
         () = means.stopped() => None,
     };
     let meanwhile = match &met {
-        Some(Met::Wrote(_)) => meanwhile(means, planned, &held, then).await,
+        Some(Met::Wrote(write)) => meanwhile(means, planned, (&held, then), write).await,
         _ => Ok(String::new()),
     };
     let resumed = on_node(node, |node| node.resume()).await;
@@ -133,8 +139,8 @@ fn first_word(then: Then) -> &'static str {
 async fn meanwhile(
     means: &Means,
     planned: &PlannedFault,
-    held: &Held,
-    then: Then,
+    (held, then): (&Held, Then),
+    write: &SeenWrite,
 ) -> Result<String, String> {
     let mut words = String::new();
     if let Some(after) = planned.delay_ms {
@@ -148,11 +154,52 @@ async fn meanwhile(
         words += &format!("; its keys were left alone for {after} ms");
     }
     if then == Then::Restart {
-        let restarted = kill::restart_resource(means).await;
+        let hush = |time| {
+            let (lock, until) = (held.lock, means.clock.now() + time);
+            means.wish(Wish::Hush { lock, until });
+        };
+        // Nothing is written between that read and the restart, and the holder's own write is the next one after it.
+        hush(RESTARTED_WITHIN);
+        let restarted = observe_and_restart(means, held, write).await;
+        hush(Duration::from_millis(50));
         words += &format!("; {}", restarted.map_err(|why| format!("; {why}"))?);
         means.tally.exercise().restarts_between += 1;
     }
     Ok(words)
+}
+
+/// Waits until somebody has read the successor's mark, and restarts the resource. Words for the evidence either way.
+async fn observe_and_restart(
+    means: &Means,
+    held: &Held,
+    write: &SeenWrite,
+) -> Result<String, String> {
+    let (reply, read) = oneshot::channel();
+    means.wish(Wish::AwaitRead {
+        held: held.clone(),
+        key: write.key.clone(),
+        reply,
+    });
+    let read = tokio::select! {
+        read = tokio::time::timeout(OBSERVED_WITHIN, read) => read.ok().and_then(Result::ok),
+        () = means.stopped() => None,
+    };
+    let read = read.ok_or_else(|| {
+        let within = OBSERVED_WITHIN.as_secs_f64();
+        format!(
+            "nobody read {} within {within} s, so the resource was not restarted",
+            write.key
+        )
+    })?;
+    let told = match read.high_water {
+        Some(mark) => format!("was told the mark {mark}"),
+        None => "was told no mark".to_owned(),
+    };
+    let (client, key, at) = (&read.client, &write.key, read.at.as_secs_f64());
+    let restarted = kill::restart_resource(means).await?;
+    Ok(format!(
+        "{client} read {key} at {at:.3} s and {told}; then {restarted}"
+    ))
 }
 
 /// The holder's worker is free again; what it holds back leaves.

@@ -4,10 +4,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
-use fencepost_checker::history::{Event, History, HistoryError, Line, Token, Type, jsonl};
+use fencepost_checker::finding::Finding;
+use fencepost_checker::history::{Event, History, HistoryError, Line, Type, jsonl};
 use fencepost_checker::verdict::Judgement;
 use fencepost_checker::{Model, judge};
-use fencepost_workloads::client::{Failure, Outcome, Reading, Reason, Resource, Written};
+use fencepost_workloads::client::{Failure, Outcome, Reading, Reason, Resource, Write, Written};
 
 /// The record of a probe. Position and time of a line are assigned together.
 #[derive(Debug)]
@@ -33,13 +34,14 @@ impl Notes {
         &self,
         resource: &dyn Resource,
         client: &str,
-        (key, token, value): (&str, u64, &str),
+        write: Write<'_>,
     ) -> Outcome<Written> {
-        let mut event = self.event(client, "write", key);
-        event.token = Some(token.into());
-        event.value = Some(value.into());
+        let mut event = self.event(client, "write", write.key);
+        event.token = write.token;
+        event.value = Some(write.value.into());
+        event.path = write.path.map(str::to_owned);
         self.note(event.clone());
-        let outcome = resource.write(key, Token::from(token), value).await;
+        let outcome = resource.write_as(write).await;
         let (kind, error, high_water) = match &outcome {
             Ok(written) => (Type::Ok, None, written.high_water),
             Err(Failure::Fail(reason)) => {
@@ -90,7 +92,8 @@ impl Notes {
         self.lines.lock().map_or(0, |lines| lines.len() / 2)
     }
 
-    /// What the checker says of all of it.
+    /// What the checker says of all of it. Keys are rounds of one question, so what was seen on many of them is one finding
+    /// here: the first, with the count of all.
     ///
     /// # Errors
     /// Never, unless lines that we wrote cannot be read.
@@ -101,7 +104,9 @@ impl Notes {
             text += &jsonl::write(&Line::Event(Box::new(event.clone())));
             text.push('\n');
         }
-        Ok(judge(&History::read(text.as_bytes())?, Model::Fencing))
+        let mut judgement = judge(&History::read(text.as_bytes())?, Model::Fencing);
+        judgement.findings = one_a_name(&judgement.findings);
+        Ok(judgement)
     }
 
     /// An invocation by a process of its own. Its client is a new one for each key: rounds have nothing to do with each
@@ -119,5 +124,61 @@ impl Notes {
         event.index = lines.len() as u64;
         event.time = u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         lines.push(event);
+    }
+}
+
+/// The first finding of each name and severity, with the count of all of them.
+fn one_a_name(findings: &[Finding]) -> Vec<Finding> {
+    let mut kept: Vec<Finding> = Vec::new();
+    // Where each finding of the old list stands in the new one.
+    let mut places = Vec::new();
+    for finding in findings {
+        let same =
+            |one: &Finding| (&one.finding, one.severity) == (&finding.finding, finding.severity);
+        let place = match kept.iter().position(same) {
+            Some(place) => {
+                kept[place].count += finding.count;
+                place
+            }
+            None => {
+                kept.push(finding.clone());
+                kept.len() - 1
+            }
+        };
+        places.push(place);
+    }
+    for (place, finding) in kept.iter_mut().enumerate() {
+        let cause = finding.cause.and_then(|cause| places.get(cause).copied());
+        finding.cause = cause.filter(|cause| *cause != place);
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use fencepost_checker::finding::Severity;
+
+    use super::*;
+
+    #[test]
+    fn what_was_seen_on_many_keys_is_one_finding_and_causes_still_point_to_their_roots() {
+        let finding = |name: &str, count, cause| Finding {
+            finding: name.to_owned(),
+            severity: Severity::Violation,
+            cause,
+            lock: None,
+            key: None,
+            count,
+            events: Vec::new(),
+            story: String::new(),
+        };
+        let findings = [
+            finding("a", 2, None),
+            finding("a", 3, None),
+            finding("b", 1, Some(1)),
+            finding("b", 1, Some(2)),
+        ];
+        let kept = one_a_name(&findings);
+        assert_eq!(kept, [finding("a", 5, None), finding("b", 2, Some(0))]);
     }
 }

@@ -18,7 +18,6 @@ use super::terminal::{severity_word, times};
 use super::typeface::face;
 use super::zombies::{self, zombies};
 use crate::run_record::Teeth;
-use crate::runner::exercise::Exercise;
 
 const STYLE: &str = include_str!("page.css");
 /// More than this many findings, faults, zombies and lines are counted, not shown.
@@ -393,8 +392,10 @@ fn unexercised(source: &Source<'_>) -> String {
             .iter()
             .map(|teeth| both_runs(source, teeth)),
     );
-    let exercise = &source.run.exercise;
-    if *exercise != Exercise::default() {
+    if let Some(found) = &source.run.defect_found {
+        content.push_str(&element("p", &format!("Planted: {found}.")));
+    }
+    if let Some(exercise) = &source.run.exercise {
         let rows: Vec<Vec<String>> = exercise
             .rows()
             .into_iter()
@@ -584,6 +585,22 @@ mod tests {
             assert!(text.contains(&format!("<a href=\"#{id}\">")), "{id}");
         }
         assert!(text.contains("fencepost run --seed 7"));
+    }
+
+    #[test]
+    fn counters_of_zero_are_shown_and_those_that_were_never_counted_are_not() {
+        let head = "What the fence was made to do";
+        let never = made(&run(), &Recording::default(), Vec::new());
+        assert!(!never.contains(head));
+        let zero = RunRecord {
+            exercise: Some(Default::default()),
+            defect_found: Some("the planted defect unfenced was found".to_owned()),
+            ..run()
+        };
+        let text = made(&zero, &Recording::default(), Vec::new());
+        assert!(text.contains(head), "{text}");
+        assert!(text.contains("restarts between observation and write"));
+        assert!(text.contains("Planted: the planted defect unfenced was found."));
     }
 
     #[test]

@@ -12,7 +12,6 @@ use super::plain::{counted, fenced, grouped, lasting, markdown};
 use super::terminal::{severity_word, times};
 use super::zombies::{self, Zombie, zombies};
 use crate::run_record::RunRecord;
-use crate::runner::exercise::Exercise;
 
 /// More findings are counted, not told.
 const MOST_FINDINGS: usize = 20;
@@ -86,7 +85,10 @@ fn troubles(run: &RunRecord) -> String {
     let teeth = run.teeth.as_ref().map_or(String::new(), |teeth| {
         format!("Teeth: {}.\n", markdown(&teeth.sentence()))
     });
-    let early = early + &teeth;
+    let found = run.defect_found.as_ref().map_or(String::new(), |found| {
+        format!("Planted: {}.\n", markdown(found))
+    });
+    let early = early + &found + &teeth;
     if run.troubles.is_empty() {
         return early;
     }
@@ -106,13 +108,13 @@ fn unexercised(judgement: &Judgement) -> String {
     )
 }
 
-/// What the fence was made to do, and what raises each counter. A run of an older version has not counted.
+/// What the fence was made to do, and what raises each counter: above all where every counter is 0. A run of an older
+/// version has not counted.
 fn exercise(run: &RunRecord) -> String {
-    if run.exercise == Exercise::default() {
+    let Some(exercise) = &run.exercise else {
         return String::new();
-    }
-    let rows: Vec<Vec<String>> = run
-        .exercise
+    };
+    let rows: Vec<Vec<String>> = exercise
         .rows()
         .into_iter()
         .map(|(what, count, flag)| vec![what, grouped(count), format!("`{flag}`")])
@@ -475,6 +477,22 @@ mod tests {
             text.find(told)
                 .is_some_and(|at| at < text.find("## What was done").unwrap_or(0)),
             "{text}"
+        );
+    }
+
+    #[test]
+    fn counters_of_zero_are_shown_and_those_that_were_never_counted_are_not() {
+        let told = |exercise| {
+            let run = RunRecord { exercise, ..run() };
+            let history = Recording::default().history();
+            summary(&run, &history, &judgement(Vec::new()), &[], &[])
+        };
+        let head = "## What the fence was made to do";
+        assert!(!told(None).contains(head));
+        let zero = told(Some(Default::default()));
+        assert!(
+            zero.contains(head) && zero.contains("| zombie writes | 0 |"),
+            "{zero}"
         );
     }
 

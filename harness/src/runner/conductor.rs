@@ -32,8 +32,8 @@ use super::worker_link::{FromWorker, WorkerLink};
 use crate::clock::RunClock;
 
 use roll_call::BETWEEN_ROLL_CALLS;
-pub use wishes::{Held, SeenWrite, Wish};
-use wishes::{Quieting, SentWatch, Take, WaiterTake, Watch};
+use wishes::{GrantWatch, Quieting, ReadWatch, SentWatch, Take, WaiterTake, Watch};
+pub use wishes::{Held, SeenGrant, SeenRead, SeenWrite, Wish};
 
 /// How long before a final read that failed is tried again: at first, and at most.
 const BETWEEN_READS: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)];
@@ -79,6 +79,8 @@ pub struct Conductor {
     watches: Vec<Watch>,
     look_after: HashSet<usize>,
     sent_watches: Vec<SentWatch>,
+    grant_watches: Vec<GrantWatch>,
+    read_watches: Vec<ReadWatch>,
     waiter_takes: Vec<WaiterTake>,
     /// Announced writes, by id, and who waits for their worker to have come so far.
     announced: HashMap<u64, Quieting>,
@@ -205,6 +207,8 @@ impl Conductor {
             watches: Vec::new(),
             look_after: HashSet::new(),
             sent_watches: Vec::new(),
+            grant_watches: Vec::new(),
+            read_watches: Vec::new(),
             waiter_takes: Vec::new(),
             announced: HashMap::new(),
             hushed: HashMap::new(),
@@ -580,7 +584,19 @@ impl Conductor {
                 if let Some(token) = answer.and_then(|answer| answer.token) {
                     // The last grant that was answered counts, whatever its number: an issuer may be broken.
                     self.newest[lock] = Some((token, client));
+                    let client = self.roster.clients[client].client.clone();
+                    let at = now;
+                    self.seen_grant(lock, &SeenGrant { client, token, at });
                 }
+            }
+            Action::Read { key } if kind == Type::Ok => {
+                let read = SeenRead {
+                    client: self.roster.clients[client].client.clone(),
+                    high_water: answer.and_then(|answer| answer.high_water),
+                    sent: handed,
+                    at: now,
+                };
+                self.seen_read(key, &read);
             }
             Action::Write { key, token, .. } => {
                 if kind == Type::Ok {
@@ -678,10 +694,6 @@ fn describe(action: &Action, request: &mut Request) {
             (request.key, request.token, request.value) =
                 (Some(key.clone()), Some(*token), Some(value.clone()));
             request.path.clone_from(path);
-            "write"
-        }
-        Action::Put { key, value } => {
-            (request.key, request.value) = (Some(key.clone()), Some(value.clone()));
             "write"
         }
         Action::Cas {

@@ -23,7 +23,6 @@ use fencepost_workloads::seed::Seed;
 use fencepost_workloads::suite::{Suite, WorkloadKind};
 use fencepost_workloads::workload::Roster;
 
-use super::exercise::Exercise;
 use super::folder::RunFolder;
 use super::interrupts::Interrupts;
 use super::progress::Progress;
@@ -164,13 +163,15 @@ pub async fn run(order: Order, interrupts: Interrupts) -> Result<RunEnd, Harness
     stage.settle(&order, &mut record, &interrupts).await;
     stopwatch.next("final-reads", &mut record);
     stage.final_reads(&mut record, &interrupts).await;
-    record.exercise = tally.exercise().clone();
+    record.exercise = Some(tally.exercise().clone());
     stopwatch.next("take-down", &mut record);
     stage.take_down(&order, &mut record).await;
     stopwatch.next("judge", &mut record);
     let (history, mut judgement) = judge_saved(&folder, suite.workload.kind)?;
-    if let Some(missed) = order.defects.missed(&judgement) {
-        judgement.lacks(missed);
+    match order.defects.found(&judgement, &history) {
+        Some(Ok(found)) => record.defect_found = Some(found),
+        Some(Err(missed)) => judgement.lacks(missed),
+        None => {}
     }
     stopwatch.next("report", &mut record);
     save(&folder, &mut record, &history, &judgement);
@@ -237,8 +238,7 @@ fn save(folder: &RunFolder, record: &mut RunRecord, history: &History, judgement
 fn model_of(workload: WorkloadKind) -> Model {
     match workload {
         WorkloadKind::Register => Model::Fencing,
-        WorkloadKind::Cas => Model::CasRegister,
-        WorkloadKind::Routed => Model::Register,
+        WorkloadKind::Cas | WorkloadKind::Routed => Model::CasRegister,
         WorkloadKind::Effects => Model::AppendLog,
     }
 }
@@ -279,7 +279,8 @@ fn record_of(order: &Order) -> RunRecord {
             .collect(),
         plan: faults::plan(&order.suite, order.seed),
         phases: Vec::new(),
-        exercise: Exercise::default(),
+        exercise: None,
+        defect_found: None,
         teeth: None,
         ended_early: None,
         troubles: Vec::new(),

@@ -43,6 +43,7 @@ pub const BUILT_IN: &[BuiltIn] = files![
     "teeth-identity",
     "alt-cas",
     "alt-routing",
+    "alt-unrouted",
     "alt-webhook",
     "alt-webhook-unkeyed",
     "alt-shared-file",

@@ -46,6 +46,9 @@ pub struct Fault {
     /// As whom the clients of a killed worker come back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub identity: Option<Identity>,
+    /// Whether a holder that is killed is stopped first, until another was granted its lock: it is stale when it dies.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stale: bool,
 }
 
 /// A fault as a suite writes it, before its defaults are filled in and its parts are held against its kind.
@@ -65,6 +68,7 @@ struct Written {
     then: Option<Then>,
     after: Option<Length>,
     identity: Option<Identity>,
+    stale: Option<bool>,
 }
 
 /// A key of a fault that does not fit its kind, and what would be right.
@@ -112,6 +116,7 @@ impl TryFrom<Written> for Fault {
             then,
             after,
             identity,
+            stale,
         } = written;
         let name = kind.name();
         let takes_link = kind.is_of_links();
@@ -187,6 +192,12 @@ impl TryFrom<Written> for Fault {
                 ),
             );
         }
+        if stale.is_some() && !(kind == FaultKind::Kill && on == Some(On::Holder)) {
+            return unfit(
+                "stale",
+                format!("a {name} fault takes no `stale`: only kill on the holder does"),
+            );
+        }
         let on = match (kind, on) {
             (FaultKind::Kill, on) if kills_worker => on,
             (FaultKind::Pause, on) => Some(on.unwrap_or(On::Worker)),
@@ -249,6 +260,7 @@ impl TryFrom<Written> for Fault {
             then,
             after,
             identity: kills_worker.then(|| identity.unwrap_or_default()),
+            stale: stale.unwrap_or_default(),
         })
     }
 }

@@ -25,7 +25,7 @@ pub const WORKLOADS: &[(WorkloadKind, &str, &str)] = &[
     (
         WorkloadKind::Routed,
         "routed",
-        "no lock: each key has one client that writes to it; everybody reads",
+        "no lock: each key has one client, which replaces what it read; everybody reads",
     ),
     (
         WorkloadKind::Effects,
@@ -112,8 +112,8 @@ impl Roster {
         );
         match suite.workload.kind {
             WorkloadKind::Register => holder,
-            WorkloadKind::Cas => holder.without_a_lock(Lockless::Cas),
-            WorkloadKind::Routed => holder.without_a_lock(Lockless::Put),
+            // The only writer of a key knows what it replaces; that it does is what the recording is held against.
+            WorkloadKind::Cas | WorkloadKind::Routed => holder.without_a_lock(Lockless::Cas),
             WorkloadKind::Effects => holder.without_a_lock(Lockless::Append),
         }
     }

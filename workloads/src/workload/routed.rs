@@ -1,4 +1,7 @@
 //! `routed`: one writer for each partition. Each client has a key of its own; a router sends it every write of that key.
+//!
+//! It reads and replaces, as any program does that keeps a state somewhere, and nothing compares: nobody else writes there,
+//! so what it read is what it replaces. Two writers of a partition are `cas` on a resource that compares nothing.
 
 use super::{LockKeys, Member, Roster};
 use crate::suite::Suite;

@@ -94,6 +94,25 @@ pub enum Wish {
         /// Answered then.
         reply: oneshot::Sender<()>,
     },
+    /// Tell when the lock was granted under a token above `above`.
+    AwaitGrant {
+        /// The lock's index.
+        lock: usize,
+        /// The token that a successor's is above.
+        above: Token,
+        /// Answered with the grant.
+        reply: oneshot::Sender<SeenGrant>,
+    },
+    /// Have the key read by a client on another worker than the holder's, and tell when a read that was sent after this
+    /// found a mark above the holder's token, or was answered without one by a resource that tells none.
+    AwaitRead {
+        /// Whose token.
+        held: Held,
+        /// The key.
+        key: String,
+        /// Answered with the read.
+        reply: oneshot::Sender<SeenRead>,
+    },
     /// Tell when a write under a token above `above` was acknowledged under the lock.
     AwaitWrite {
         /// The lock's index.
@@ -137,6 +156,30 @@ pub struct SeenWrite {
     pub at: Duration,
 }
 
+/// A successor's grant.
+#[derive(Clone, Debug)]
+pub struct SeenGrant {
+    /// To whom.
+    pub client: String,
+    /// Under which token.
+    pub token: Token,
+    /// When it was told.
+    pub at: Duration,
+}
+
+/// An answered read.
+#[derive(Clone, Debug)]
+pub struct SeenRead {
+    /// Who read.
+    pub client: String,
+    /// The mark that it was told, where one was.
+    pub high_water: Option<Token>,
+    /// When it was handed out.
+    pub sent: Duration,
+    /// When it was answered.
+    pub at: Duration,
+}
+
 /// A holder that was asked for and is still to be found.
 pub(super) struct Take {
     avoid: Vec<usize>,
@@ -166,6 +209,21 @@ pub(super) struct SentWatch {
     reply: oneshot::Sender<()>,
 }
 
+/// A grant that is waited for.
+pub(super) struct GrantWatch {
+    lock: usize,
+    above: Token,
+    reply: oneshot::Sender<SeenGrant>,
+}
+
+/// A read that is waited for.
+pub(super) struct ReadWatch {
+    key: String,
+    above: Token,
+    since: Duration,
+    reply: oneshot::Sender<SeenRead>,
+}
+
 /// A write that is waited for.
 pub(super) struct Watch {
     lock: usize,
@@ -181,6 +239,28 @@ impl Conductor {
         {
             // A nemesis that no longer waits has dropped its receiver.
             let _ = watch.reply.send(write.clone());
+        }
+    }
+
+    pub(super) fn seen_grant(&mut self, lock: usize, grant: &SeenGrant) {
+        for watch in self
+            .grant_watches
+            .extract_if(.., |watch| watch.lock == lock && grant.token > watch.above)
+        {
+            // A nemesis that no longer waits has dropped its receiver.
+            let _ = watch.reply.send(grant.clone());
+        }
+    }
+
+    pub(super) fn seen_read(&mut self, key: &str, read: &SeenRead) {
+        let observes = |watch: &mut ReadWatch| {
+            watch.key == key
+                && read.sent >= watch.since
+                && read.high_water.is_none_or(|mark| mark > watch.above)
+        };
+        for watch in self.read_watches.extract_if(.., observes) {
+            // A nemesis that no longer waits has dropped its receiver.
+            let _ = watch.reply.send(read.clone());
         }
     }
 
@@ -214,6 +294,18 @@ impl Conductor {
             } => self.revive(worker, link, names),
             Wish::AwaitSent { lock, above, reply } => {
                 self.sent_watches.push(SentWatch { lock, above, reply });
+            }
+            Wish::AwaitGrant { lock, above, reply } => {
+                self.grant_watches.push(GrantWatch { lock, above, reply });
+            }
+            Wish::AwaitRead { held, key, reply } => {
+                self.read_watches.push(ReadWatch {
+                    key: key.clone(),
+                    above: held.token,
+                    since: self.clock.now(),
+                    reply,
+                });
+                self.look_from_elsewhere(held.client, key);
             }
             Wish::HoldBack { worker, reply } => {
                 let free = self.can_work(worker);
@@ -368,6 +460,8 @@ impl Conductor {
         let now = self.clock.now();
         self.watches.retain(|watch| !watch.reply.is_closed());
         self.sent_watches.retain(|watch| !watch.reply.is_closed());
+        self.grant_watches.retain(|watch| !watch.reply.is_closed());
+        self.read_watches.retain(|watch| !watch.reply.is_closed());
         self.serve_waiter_takes();
         let takes = std::mem::take(&mut self.takes);
         for take in takes.into_iter().filter(|take| !take.reply.is_closed()) {
