@@ -2,9 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
+crate::only_objects!(Finding);
+crate::only_words!(Severity);
+
 /// How bad a finding is. Only violations make a run invalid.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(remote = "Self", rename_all = "lowercase")]
 pub enum Severity {
     /// Worth knowing, nobody's fault.
     Observation,
@@ -16,6 +19,7 @@ pub enum Severity {
 
 /// One cause, with a count and its first witness.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(remote = "Self")]
 pub struct Finding {
     /// The rule's name, as `fencepost list findings` has it.
     pub finding: String,

@@ -59,6 +59,7 @@
 //! | `judge` | start here: rules, coverage and denominators become a verdict |
 //! | `coverage`, `census` | zombie writes and faults against the plan; how many there are of what |
 //! | [`finding`], [`verdict`] | the answer, as `verdict.json` has it |
+//! | `object` | what is read from an object, or from a word, and from nothing else |
 
 mod census;
 mod coverage;
@@ -69,6 +70,7 @@ pub mod history;
 mod judge;
 pub mod linearizability;
 pub mod models;
+mod object;
 pub mod online;
 #[cfg(test)]
 mod scenario;

@@ -7,9 +7,12 @@ use serde::{Deserialize, Serialize};
 use crate::finding::Finding;
 use crate::linearizability::Impasse;
 
+crate::only_objects!(Judgement, Coverage, FaultCount, Overlap, Stats);
+crate::only_words!(Verdict);
+
 /// The answer.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(remote = "Self", rename_all = "lowercase")]
 pub enum Verdict {
     /// No rule was broken, and the fence was exercised as planned.
     Valid,
@@ -33,6 +36,7 @@ impl Verdict {
 
 /// What `verdict.json` holds.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(remote = "Self")]
 pub struct Judgement {
     /// The answer.
     pub verdict: Verdict,
@@ -63,6 +67,7 @@ impl Judgement {
 
 /// How far the fence was exercised, against what the run had planned.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(remote = "Self")]
 pub struct Coverage {
     /// Writes invoked after a proof of a high water above their token and answered `ok` or `fail`.
     pub zombie_writes: u64,
@@ -78,6 +83,7 @@ pub struct Coverage {
 
 /// How one kind of fault went.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(remote = "Self")]
 pub struct FaultCount {
     /// Occurrences in the plan before the time limit.
     pub planned: u64,
@@ -92,6 +98,7 @@ pub struct FaultCount {
 /// Times in which two clients believed that they held one lock: from the later one's grant until the first of them
 /// released it, was told that it holds nothing, or used its token for the last time.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(remote = "Self")]
 pub struct Overlap {
     /// How often.
     pub count: u64,
@@ -103,6 +110,7 @@ pub struct Overlap {
 
 /// The denominators.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(remote = "Self")]
 pub struct Stats {
     /// Events read, faults and header not counted.
     pub events: u64,

@@ -17,6 +17,9 @@ use fencepost_checker::{Model, judge};
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 
 const ROUNDS: usize = 30_000;
 
@@ -83,7 +86,7 @@ fn damage(bytes: &mut Vec<u8>, chance: &mut impl Rng) {
     };
     let mut pick = |bound: usize| chance.random_range(0..bound);
     let place = at(bytes, &mut pick);
-    match chance.random_range(0..7) {
+    match chance.random_range(0..8) {
         0 => bytes.truncate(place),
         1 if !bytes.is_empty() => bytes[place] = chance.random(),
         2 => {
@@ -100,6 +103,7 @@ fn damage(bytes: &mut Vec<u8>, chance: &mut impl Rng) {
             let to = chance.random_range(0..=bytes.len());
             bytes.splice(to..to, copy);
         }
+        5 => without_names(bytes, chance),
         _ => {
             // Two lines change places.
             let mut lines: Vec<Vec<u8>> = bytes
@@ -113,6 +117,153 @@ fn damage(bytes: &mut Vec<u8>, chance: &mut impl Rng) {
             lines.swap(a, b);
             *bytes = lines.join(&b'\n');
         }
+    }
+}
+
+/// The fields of an object in the order in which they stand.
+struct Fields(Vec<(String, Value)>);
+
+impl<'de> Deserialize<'de> for Fields {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct InOrder;
+        impl<'de> Visitor<'de> for InOrder {
+            type Value = Fields;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
+                let mut fields = Vec::new();
+                while let Some(field) = map.next_entry()? {
+                    fields.push(field);
+                }
+                Ok(Fields(fields))
+            }
+        }
+        deserializer.deserialize_map(InOrder)
+    }
+}
+
+/// A line, or an object in a line, becomes the array of its values.
+fn without_names(bytes: &mut Vec<u8>, chance: &mut impl Rng) {
+    let mut lines: Vec<Vec<u8>> = bytes
+        .split(|&byte| byte == b'\n')
+        .map(<[u8]>::to_vec)
+        .collect();
+    // The first is the header, of which there is one alone.
+    let number = if chance.random_bool(0.3) {
+        0
+    } else {
+        chance.random_range(0..lines.len())
+    };
+    let Ok(Fields(mut fields)) = serde_json::from_slice(&lines[number]) else {
+        return;
+    };
+    let inner: Vec<usize> = (0..fields.len())
+        .filter(|&place| fields[place].1.is_object())
+        .collect();
+    lines[number] = match inner.choose(chance) {
+        Some(&place) if chance.random_bool(0.8) => {
+            flatten(&mut fields[place].1, chance);
+            let fields = fields
+                .iter()
+                .map(|(name, value)| format!("{}:{value}", Value::from(name.as_str())));
+            format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
+        }
+        _ => {
+            let values: Vec<Value> = fields.into_iter().map(|(_, value)| value).collect();
+            Value::from(values).to_string()
+        }
+    }
+    .into_bytes();
+    *bytes = lines.join(&b'\n');
+}
+
+/// The object, or one within it, becomes the array of its values.
+fn flatten(value: &mut Value, chance: &mut impl Rng) {
+    let Value::Object(fields) = value else { return };
+    let inner: Vec<String> = fields
+        .iter()
+        .filter(|(_, value)| value.is_object())
+        .map(|(name, _)| name.clone())
+        .collect();
+    match inner.choose(chance) {
+        Some(name) if chance.random_bool(0.8) => flatten(&mut fields[name], chance),
+        _ => *value = fields.values().cloned().collect(),
+    }
+}
+
+/// A line of a file that was read which is no object, or holds none where one must be. A last line may have been cut
+/// short.
+fn misread(bytes: &[u8]) -> Option<String> {
+    let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    for line in text.split(|&byte| byte == b'\n') {
+        let line = line.trim_ascii();
+        let told = || Some(String::from_utf8_lossy(line).into_owned());
+        match line.first() {
+            None => continue,
+            Some(b'{') => {}
+            Some(_) => return told(),
+        }
+        let Ok(value) = serde_json::from_slice::<Value>(line) else {
+            continue;
+        };
+        if value["type"].is_object() {
+            return told();
+        }
+        if value["type"] == "header" {
+            let (plan, locks) = (&value["plan"], value["locks"].as_object());
+            let arrays = [plan, &plan["expect"], &value["locks"], &value["clients"]];
+            let of_locks = locks.into_iter().flat_map(|locks| locks.values());
+            if arrays.into_iter().chain(of_locks).any(Value::is_array) {
+                return told();
+            }
+        }
+    }
+    None
+}
+
+#[test]
+fn an_array_is_no_line_and_no_part_of_one() {
+    let good = r#"{"index":1,"time":1,"process":1,"client":"c1","type":"ok","f":"read"}"#;
+    let header = r#"{"type":"header","format":1,"locks":{"L":{"keys":["k"]}},"plan":{"expect":{"zombie_writes":1}}}"#;
+    let asked = good
+        .replace("\"ok\"", "\"invoke\"")
+        .replace("\"index\":1", "\"index\":0");
+    let read = |lines: &[&str]| History::read(lines.join("\n").as_bytes());
+    read(&[header, &asked, good]).expect("as they should be");
+    for (line, field, told) in [
+        (r#"[1,1,1,"c1","ok","read"]"#, None, "is not a JSON object"),
+        (
+            r#"[0,1,"pause","begin",1,["w1"]]"#,
+            None,
+            "is not a JSON object",
+        ),
+        (
+            r#"{"index":1,"time":1,"process":1,"type":{"ok":null},"f":"read"}"#,
+            Some("type"),
+            "it must be \"invoke\", \"ok\"",
+        ),
+        (
+            r#"{"index":1,"time":1,"type":"fault","fault":"pause","phase":{"begin":null},"id":1}"#,
+            Some("phase"),
+            "expected a string",
+        ),
+    ] {
+        let error = read(&[header, &asked, line]).expect_err(line);
+        assert_eq!((error.line, error.field.as_deref()), (3, field), "{error}");
+        assert!(error.message.contains(told), "{error}");
+    }
+    for (from, to, field) in [
+        (header, r#"[1,"7","default"]"#, None),
+        (r#"{"keys":["k"]}"#, r#"[["k"]]"#, Some("locks")),
+        (r#"{"expect":{"zombie_writes":1}}"#, "[]", Some("plan")),
+        (r#"{"zombie_writes":1}"#, "[1]", Some("plan")),
+    ] {
+        let error = read(&[&header.replace(from, to), &asked, good]).expect_err(to);
+        assert_eq!((error.line, error.field.as_deref()), (1, field), "{error}");
+        assert!(error.message.contains("object"), "{error}");
     }
 }
 
@@ -139,6 +290,7 @@ fn damaged_recordings_are_read_or_refused_in_one_line_and_never_panic() {
             Ok(history) => {
                 read += 1;
                 assert!(history.events as usize <= bytes.len());
+                assert_eq!(misread(&bytes), None, "round {round}");
                 for model in [Model::Fencing, Model::FencedRegister] {
                     let judgement = judge(&history, model);
                     assert_eq!(

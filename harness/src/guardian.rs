@@ -45,6 +45,9 @@ pub fn guardian() -> Option<Process> {
 ///
 /// # Errors
 /// When the system refuses; then there is one process as before.
+///
+/// In the harness signals wait, until [`let_signals_in`], so that one that comes before it listens is not lost and does
+/// not end it by itself.
 pub fn divide() -> Result<Option<u8>, HarnessError> {
     let failed = |source: std::io::Error| HarnessError::System {
         what: "start the harness beside its guardian",
@@ -54,8 +57,7 @@ pub fn divide() -> Result<Option<u8>, HarnessError> {
     // A shell that became us by `exec` may have had children: they are none of ours.
     let mut strangers: HashSet<i32> = proc::children_of(getpid().as_raw()).into_iter().collect();
     // From before there is a harness, so that no signal is lost between the two.
-    let mut signals = SigSet::empty();
-    HANDED_ON.into_iter().for_each(|signal| signals.add(signal));
+    let mut signals = handed_on();
     signals.add(Signal::SIGCHLD);
     signals
         .thread_block()
@@ -64,7 +66,7 @@ pub fn divide() -> Result<Option<u8>, HarnessError> {
     match unsafe { fork() } {
         Ok(ForkResult::Child) => {
             drop(ours);
-            signals
+            SigSet::from(Signal::SIGCHLD)
                 .thread_unblock()
                 .map_err(|error| failed(error.into()))?;
             be_guarded(theirs).map_err(failed)?;
@@ -80,6 +82,19 @@ pub fn divide() -> Result<Option<u8>, HarnessError> {
         }
         Err(error) => Err(failed(error.into())),
     }
+}
+
+/// In the harness, once it listens: signals that came since there is a guardian come now, and others from now on. What is
+/// started before this would be deaf to them; the nodes are started after it.
+pub fn let_signals_in() {
+    // That cannot fail for signals that exist.
+    let _ = handed_on().thread_unblock();
+}
+
+fn handed_on() -> SigSet {
+    let mut signals = SigSet::empty();
+    HANDED_ON.into_iter().for_each(|signal| signals.add(signal));
+    signals
 }
 
 /// In the harness: a group of its own, so that a terminal's Ctrl-C comes through the guardian alone and counts once, and

@@ -21,6 +21,8 @@ use crate::guardian::guardian;
 use crate::targets::docker::Holding;
 use crate::targets::{Tenancy, proc};
 
+fencepost_checker::only_objects!(Entry, Process);
+
 const FILE: &str = "journal.jsonl";
 /// Its name until it is locked and says whose it is.
 const UNBORN: &str = ".journal.jsonl";
@@ -29,7 +31,7 @@ const ORPHANED_WITHIN: Duration = Duration::from_secs(5);
 
 /// A line of a journal.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-#[serde(tag = "entry", rename_all = "kebab-case")]
+#[serde(remote = "Self", tag = "entry", rename_all = "kebab-case")]
 pub enum Entry {
     /// The first line: whose journal this is.
     Run {
@@ -59,6 +61,11 @@ pub enum Entry {
         /// How its other processes are known, where they hide their marker.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         home: Option<proc::Home>,
+    },
+    /// Room is about to be kept free in the run's folder, for what is written last.
+    Reserve {
+        /// The file that keeps it.
+        path: PathBuf,
     },
     /// A system's data is about to be put outside the run's folder: into a folder `data` in one named after the run.
     Data {
@@ -102,6 +109,7 @@ pub enum Entry {
 
 /// A process, told apart from a later one with the same number.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(remote = "Self")]
 pub struct Process {
     /// The process id.
     pub pid: i32,
@@ -148,18 +156,24 @@ impl Journal {
     /// When it cannot be written.
     pub fn create(state: &Path, run: &str, data: Option<&Path>) -> Result<Self, HarnessError> {
         let folder = state.join(run);
+        Self::begin(&folder, run, data)
+            // Nothing has been begun, so nothing is to be healed.
+            .inspect_err(|_| drop(std::fs::remove_dir_all(&folder)))
+    }
+
+    fn begin(folder: &Path, run: &str, data: Option<&Path>) -> Result<Self, HarnessError> {
         let path = folder.join(FILE);
         let output = |source| HarnessError::Output {
             path: path.clone(),
             source,
         };
-        std::fs::create_dir_all(&folder).map_err(output)?;
+        std::fs::create_dir_all(folder).map_err(output)?;
         // Under its name only once it is locked and says whose it is: heal must never meet it otherwise.
         let unborn = folder.join(UNBORN);
         let file = File::create_new(&unborn).map_err(output)?;
         file.lock().map_err(output)?;
         let journal = Self {
-            folder: folder.clone(),
+            folder: folder.to_owned(),
             file: Mutex::new(file),
             outside: Mutex::default(),
         };
@@ -253,6 +267,12 @@ impl Orphan {
     /// When it cannot be removed.
     pub fn remove(self) -> io::Result<()> {
         std::fs::remove_dir_all(&self.folder)
+    }
+
+    /// Its file.
+    #[must_use]
+    pub fn file(&self) -> PathBuf {
+        self.folder.join(FILE)
     }
 
     /// The folder that it is in.

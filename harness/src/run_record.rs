@@ -8,8 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::runner::exercise::Exercise;
 
+fencepost_checker::only_objects!(RunRecord, Teeth, PlannedFault, Phase);
+
 /// The content of `run.json`.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(remote = "Self")]
 pub struct RunRecord {
     /// The version of this format; 1.
     pub format: u32,
@@ -66,6 +69,7 @@ impl RunRecord {
 
 /// A run repeated with the fence taken out: it must go red for the first one to count.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(remote = "Self")]
 pub struct Teeth {
     /// The id of the repeated run.
     pub run: String,
@@ -115,6 +119,7 @@ impl Teeth {
 
 /// One occurrence of the plan.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(remote = "Self")]
 pub struct PlannedFault {
     /// Joins it to the fault lines of the history.
     pub id: u64,
@@ -149,6 +154,7 @@ fn is_first(nth: &usize) -> bool {
 
 /// How long a phase took.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(remote = "Self")]
 pub struct Phase {
     /// `set-up`, `load` (with the healing), `settle`, `final-reads`, `take-down`, `judge`.
     pub name: String,

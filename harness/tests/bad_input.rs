@@ -78,6 +78,9 @@ fn a_suite_that_cannot_be_used_is_refused_with_its_file_and_line() {
         std::fs::write(&path, text).expect("written");
         refused(&[named], expected);
     }
+    // What a terminal would obey is written out.
+    std::fs::write(&path, "[run]\nclients = \"\u{1b}[31m\u{9b}2J\"\n").expect("written");
+    refused(&[named], ", line 2: `clients = \"\\u{1b}[31m\\u{9b}2J\"`: ");
     std::fs::write(&path, [0xff, 0xfe, 0x00]).expect("written");
     refused(&[named], "stream did not contain valid UTF-8");
     refused(
@@ -194,7 +197,19 @@ fn a_worker_that_breaks_the_protocol_is_named_and_everything_is_taken_down() {
         ),
         (
             "read hello; exec >&-; sleep 60",
-            "closed its standard output",
+            "closed its standard output: one line for each request, until its standard input is closed, is right",
+        ),
+        (
+            "read hello; exit 0",
+            "closed its standard output and ended with exit status: 0: one line for each request",
+        ),
+        (
+            "read hello; read one; echo '[1,\"fail\",null,\"held\"]'; sleep 60",
+            "which is no response: invalid type: sequence, expected an object",
+        ),
+        (
+            "read hello; read one; echo '{\"id\":1,\"type\":{\"fail\":null}}'; sleep 60",
+            "which is no response: invalid type: map, expected a string",
         ),
         (
             "read hello; read one; echo '{\"id\":99999,\"type\":\"ok\"}'; sleep 60",
@@ -383,6 +398,46 @@ fn a_worker_that_floods_its_log_gets_it_cut() {
 }
 
 #[test]
+fn a_worker_that_floods_in_its_answers_does_not_fill_the_disk() {
+    let _turn = turn();
+    let out = tempfile::tempdir().expect("a folder");
+    // Each answer says why in 400,000 bytes.
+    let script = out.path().join("flood.sh");
+    let flood = r#"why=$(head -c 400000 /dev/zero | tr '\0' x)
+read hello
+while read line; do
+    id=$(echo "$line" | sed 's/[^0-9]*\([0-9]*\).*/\1/')
+    printf '{"id":%s,"type":"fail","error":"%s"}\n' "$id" "$why"
+done
+"#;
+    std::fs::write(&script, flood).expect("written");
+    let worker = one_of_five(&format!("exec sh {}", script.display()));
+    let suite = short_suite(out.path(), 2, &worker);
+    let mut run = Running::start(&suite, out.path(), &["--seed", "1", "--rate", "max"]);
+    let (code, stdout) = run.end();
+    // Where it is asked for the last reads there may be none of a key.
+    assert_ne!(code, Some(1), "{stdout}");
+    let history = support::read(&run.folder().expect("it ran"), "history.jsonl");
+    let longest = history.lines().map(str::len).max();
+    assert!(longest < Some(2_000), "{longest:?}");
+    assert!(history.contains("xxx…\""), "it flooded");
+}
+
+/// What lies in the folder and those below that nobody finished writing.
+fn half_written(folder: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if entry.path().is_dir() {
+            found.extend(half_written(&entry.path()));
+        } else if name.starts_with('.') {
+            found.push(name);
+        }
+    }
+    found
+}
+
+#[test]
 fn a_full_disk_ends_the_run_with_what_it_has() {
     let _turn = turn();
     let Some(small) = SmallDisk::mount("8m") else {
@@ -402,6 +457,63 @@ fn a_full_disk_ends_the_run_with_what_it_has() {
     );
     assert_ne!(end["verdict"], Value::from("invalid"), "{end}");
     nothing_left(small.path());
+    let folder = run.folder().expect("it ran");
+    assert_eq!(half_written(small.path()), Vec::<String>::new());
+    let troubles = end["troubles"].as_array().expect("a list");
+    assert!(troubles.len() <= 3, "one line for many files: {end}");
+    let record: Value = serde_json::from_str(&support::read(&folder, "run.json")).expect("JSON");
+    assert_eq!(
+        record["troubles"], end["troubles"],
+        "the end is written down"
+    );
+    support::read(&folder, "verdict.json");
+    assert!(support::read(&folder, "summary.md").contains("No space left on device"));
+
+    // Where there is room the rest is drawn, and it is said what became of the run.
+    let elsewhere = tempfile::tempdir().expect("a folder");
+    let copy = elsewhere.path().join("copy");
+    let copied = std::process::Command::new("cp")
+        .arg("-r")
+        .args([&folder, &copy])
+        .status();
+    assert!(copied.is_ok_and(|status| status.success()));
+    let output = fencepost()
+        .arg("report")
+        .arg(&copy)
+        .output()
+        .expect("it runs");
+    let (code, stdout, stderr) = outcome(&output);
+    assert_eq!(code, 0, "{stderr}");
+    assert!(!stderr.contains("no end"), "{stderr}");
+    assert!(stdout.contains("report.html"), "{stdout}");
+    assert!(support::read(&copy, "report.html").contains("No space left on device"));
+}
+
+#[test]
+fn a_report_that_finds_no_room_is_told_in_one_line_and_not_named() {
+    let _turn = turn();
+    // Room for the run, and not for all its pictures.
+    let Some(small) = SmallDisk::mount("3m") else {
+        return;
+    };
+    let suite_folder = tempfile::tempdir().expect("a folder");
+    let suite = short_suite(suite_folder.path(), 60, "");
+    let output = fencepost()
+        .args(["run", "--rate", "max", "--seed", "1", "--out"])
+        .arg(small.path())
+        .arg(&suite)
+        .output()
+        .expect("it runs");
+    let (code, stdout, stderr) = outcome(&output);
+    assert_eq!(code, 70, "{stdout} {stderr}");
+    let lines = |word: &str| stdout.lines().filter(|line| line.starts_with(word)).count();
+    assert!((1..=3).contains(&lines("trouble ")), "{stdout}");
+    let page = stdout.lines().find_map(|line| line.strip_prefix("report "));
+    assert!(
+        page.is_none_or(|page| Path::new(page.trim()).exists()),
+        "{stdout}"
+    );
+    assert_eq!(half_written(small.path()), Vec::<String>::new());
 }
 
 #[test]
@@ -435,6 +547,25 @@ fn a_disk_that_is_full_from_the_beginning_is_told_in_one_line_that_names_it() {
         );
         assert!(begun.elapsed() < TOLD_WITHIN);
         nothing_left(out);
+        if state {
+            let journals = std::fs::read_dir(small.path().join("fencepost"));
+            assert_eq!(
+                journals.expect("it was made").count(),
+                0,
+                "a journal is left"
+            );
+            let runs = std::fs::read_dir(out.join("default-local")).expect("it had begun");
+            for run in runs.flatten() {
+                let record = support::read(&run.path(), "run.json");
+                assert!(record.contains("No space left on device"), "{record}");
+                assert_eq!(half_written(&run.path()), Vec::<String>::new());
+            }
+        } else {
+            // Nothing but what fills it, and the empty folder of the suite.
+            assert_eq!(half_written(out), Vec::<String>::new());
+            let runs = std::fs::read_dir(out.join("default-local")).expect("it had begun");
+            assert_eq!(runs.count(), 0);
+        }
     }
 }
 
@@ -494,6 +625,14 @@ fn histories_that_cannot_be_read_are_told_in_time() {
         (
             format!("{}{{\"index\":1,\n{}", invoke(0, 1), ok(2, 1)),
             ", line 2",
+        ),
+        (
+            format!("{}[1,1,1,\"c1\",\"ok\",\"read\"]\n", invoke(0, 1)),
+            ", line 2: is not a JSON object",
+        ),
+        (
+            invoke(0, 1).replace('}', ",}"),
+            ", line 1: is not JSON: trailing comma at column ",
         ),
         (
             invoke(0, 1).replace("\"key\"", "\"token\":1.5,\"key\""),

@@ -247,6 +247,7 @@ fn whenever_the_harness_is_killed_heal_leaves_nothing_of_its_run_and_all_of_anot
             let id = run.id().expect("it has a folder");
             assert_eq!(left_behind(&id), Vec::<String>::new(), "{told}");
             assert!(!folder.join("data").exists(), "{told}");
+            assert!(!folder.join(".reserve").exists(), "{told}");
             assert!(run.journal().is_none(), "{told}");
             let history = folder.join("history.jsonl");
             if std::fs::metadata(&history).is_ok_and(|file| file.len() > 0) {
@@ -480,10 +481,42 @@ fn a_run_that_ends_by_itself_leaves_no_journal() {
 }
 
 #[test]
+fn what_cannot_be_healed_is_told_with_what_is_to_be_done() {
+    let state = tempfile::tempdir().expect("a folder");
+    // It takes connections and says nothing.
+    let hung = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let api = hung.local_addr().expect("an address");
+    let folder = state.path().join("fencepost/0badc0de");
+    std::fs::create_dir_all(&folder).expect("made");
+    let file = folder.join("journal.jsonl");
+    let lines = format!(
+        "{{\"entry\":\"run\",\"run\":\"0badc0de\",\"harness\":{{\"pid\":4194000,\"start_time\":1}},\"boot_id\":\"\",\"data\":null}}\n\
+         [\"phase\",\"load\"]\n\
+         {{\"entry\":\"proxy\",\"api\":\"{api}\",\"name\":\"fp-0badc0de-w1-lock\"}}\n"
+    );
+    std::fs::write(&file, lines).expect("written");
+    let mut heal = fencepost();
+    heal.arg("heal").env("XDG_STATE_HOME", state.path());
+    let (code, _, stderr) = outcome(&heal.output().expect("it runs"));
+    assert_eq!(code, 70, "{stderr}");
+    for told in [
+        format!("1 proxies at {api} of run 0badc0de: "),
+        "or end it (its proxies go with it), and `fencepost heal 0badc0de` again".to_owned(),
+        format!("what line 2 of {} said, which is damaged", file.display()),
+        format!("`rm -r {}` ends this", folder.display()),
+    ] {
+        assert!(stderr.contains(&told), "{told:?}: {stderr}");
+    }
+}
+
+#[test]
 fn doctor_tries_what_a_run_needs_and_says_what_it_saw() {
     let (_server, api) = toxiproxy();
     let out = tempfile::tempdir().expect("a folder");
+    // Its journal is nothing for those who look at the journals of runs meanwhile.
+    let state = tempfile::tempdir().expect("a folder");
     let output = fencepost()
+        .env("XDG_STATE_HOME", state.path())
         .args(["doctor", "--json", "--toxiproxy", &api, "--out"])
         .arg(out.path().join("results"))
         .output()
@@ -528,6 +561,15 @@ fn doctor_tries_what_a_run_needs_and_says_what_it_saw() {
             "local target: lost-reply",
             "swallowed in silence, the server was reached; afterwards one got through",
         ),
+        (
+            "local target: lost-request",
+            "swallowed in silence, the server was not reached; afterwards one got through",
+        ),
+        (
+            "local target: stall",
+            "the server was not reached; another was delivered and answered afterwards",
+        ),
+        ("local target: bandwidth", "answered after"),
         ("local target: latency", "answered after 1"),
         ("local target: reset", "cut off"),
         ("local target: refuse", "refused"),
@@ -538,6 +580,30 @@ fn doctor_tries_what_a_run_needs_and_says_what_it_saw() {
     ] {
         let text = about(word);
         assert!(text.contains(seen), "{word}: {text}");
+    }
+    // Each kind of fault by its name; those of containers where there is an engine.
+    let listed = fencepost()
+        .args(["list", "faults"])
+        .output()
+        .expect("it runs");
+    let (_, listed, _) = outcome(&listed);
+    let is_about = |check: &Value, words: &[&str]| {
+        let about = check["about"].as_str().unwrap_or_default();
+        let mut named = about.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'));
+        about.starts_with(words[0]) && named.any(|word| word == words[1])
+    };
+    let engine = checks
+        .iter()
+        .any(|check| check["ok"] == true && is_about(check, &["docker target", "engine"]));
+    for line in listed.lines() {
+        let (kind, about) = line.split_once(' ').expect("a name first");
+        let target = match about.contains("[docker]") {
+            true if !engine => continue,
+            true => "docker target",
+            false => "local target",
+        };
+        let tried = checks.iter().any(|check| is_about(check, &[target, kind]));
+        assert!(tried, "{kind} is not tried");
     }
     assert!(
         checks
@@ -553,6 +619,7 @@ fn doctor_tries_what_a_run_needs_and_says_what_it_saw() {
     );
 
     let output = fencepost()
+        .env("XDG_STATE_HOME", state.path())
         .args([
             "doctor",
             "--toxiproxy",

@@ -3,11 +3,16 @@
 
 mod support;
 
-use std::time::Duration;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::Pid;
 use serde_json::Value;
-use support::{Running, left_behind, only_json, short_suite, state_home, turn};
+use support::{Running, fencepost, left_behind, only_json, short_suite, state_home, turn};
 
 /// Faults as close together as a short load needs.
 const FAULTS: &str = "[[fault]]\nkind = \"kill\"\non = \"lock\"\nevery = \"700ms\"\n\
@@ -196,4 +201,209 @@ fn final_reads_that_nobody_answers_hold_an_interrupt_up_for_a_moment_only() {
         "{end}"
     );
     assert!(begun.elapsed() < Duration::from_secs(8), "{end}");
+}
+
+/// A program of its own group, with pipes for what it says.
+fn started(mut command: Command) -> Child {
+    command.process_group(0).stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().expect("it runs")
+}
+
+fn pid(child: &Child) -> Pid {
+    Pid::from_raw(i32::try_from(child.id()).expect("a pid"))
+}
+
+/// The run's end: its status, and what it printed if it came so far.
+fn ended(mut child: Child) -> (std::process::ExitStatus, String, String) {
+    let (mut stdout, mut stderr) = (String::new(), String::new());
+    let errors = child.stderr.take();
+    std::thread::scope(|scope| {
+        scope.spawn(|| errors.map(|mut pipe| pipe.read_to_string(&mut stderr)));
+        let pipe = child.stdout.as_mut().expect("a pipe");
+        pipe.read_to_string(&mut stdout).expect("UTF-8");
+    });
+    (child.wait().expect("it ends"), stdout, stderr)
+}
+
+/// It ended in a verdict and a report, and left nothing.
+fn ended_well(status: std::process::ExitStatus, stdout: &str, told: &str) {
+    assert!(
+        matches!(status.code(), Some(0 | 2)),
+        "{told}: {status} {stdout}"
+    );
+    let end = only_json(stdout);
+    let folder = Path::new(end["folder"].as_str().expect("a folder"));
+    for file in ["verdict.json", "summary.md", "run.json", "report.html"] {
+        assert!(folder.join(file).is_file(), "{told}: {file}");
+    }
+    let id = end["run"].as_str().expect("an id");
+    assert_eq!(left_behind(id), Vec::<String>::new(), "{told}");
+    assert!(!state_home().join("fencepost").join(id).exists(), "{told}");
+}
+
+#[test]
+fn a_signal_that_comes_before_the_set_up_ends_in_a_report_as_well() {
+    let _turn = turn();
+    let out = tempfile::tempdir().expect("a folder");
+    let suite = short_suite(out.path(), 1, "");
+    let begun = || {
+        let mut command = fencepost();
+        command
+            .arg("run")
+            .arg(&suite)
+            .args(["--json", "--seed", "4", "--out"]);
+        command.arg(out.path());
+        started(command)
+    };
+    for round in 0..20 {
+        let mut run = begun();
+        let mut plan = String::new();
+        let mut errors = BufReader::new(run.stderr.take().expect("a pipe"));
+        errors.read_line(&mut plan).expect("UTF-8");
+        assert!(plan.contains("suite short, seed 4"), "{plan}");
+        let (signal, told) = match round % 4 {
+            0 => (Signal::SIGINT, "SIGINT to the guardian"),
+            1 => (Signal::SIGTERM, "SIGTERM to the guardian"),
+            _ => (Signal::SIGINT, "SIGINT to the group"),
+        };
+        if told.ends_with("group") {
+            killpg(pid(&run), signal).expect("it is ours");
+        } else {
+            kill(pid(&run), signal).expect("it is ours");
+        }
+        let (status, stdout, _) = ended(run);
+        ended_well(
+            status,
+            &stdout,
+            &format!("round {round}, {told} after the plan"),
+        );
+    }
+    for round in 0..20_u32 {
+        // From the first moments of the program on, to where it has begun.
+        let run = begun();
+        std::thread::sleep(Duration::from_micros(500) * round);
+        let sent = match round % 2 {
+            0 => kill(pid(&run), Signal::SIGINT),
+            _ => killpg(pid(&run), Signal::SIGINT),
+        };
+        sent.expect("it is ours");
+        let (status, stdout, stderr) = ended(run);
+        let told = format!("round {round}, at once");
+        match status.signal() {
+            // Before it was a program that listens; it has begun nothing.
+            Some(signal) => assert_eq!((signal, &*stdout, &*stderr), (2, "", ""), "{told}"),
+            None => ended_well(status, &stdout, &told),
+        }
+    }
+}
+
+/// Whether a process has a handler for a signal.
+fn handles(process: &Child, signal: Signal) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", process.id()));
+    let status = status.unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal as u32 - 1) & 1 == 1)
+}
+
+/// The journals in a state folder, their lines together.
+fn journals(state: &Path) -> String {
+    let folders = std::fs::read_dir(state.join("fencepost"))
+        .into_iter()
+        .flatten();
+    let texts = folders.flatten().map(|folder| {
+        std::fs::read_to_string(folder.path().join("journal.jsonl")).unwrap_or_default()
+    });
+    texts.collect()
+}
+
+/// Waits until `seen`; false if the process ended before.
+fn comes_to(child: &mut Child, seen: impl Fn(&Child) -> bool) -> bool {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !seen(child) {
+        if child.try_wait().expect("ours").is_some() {
+            return false;
+        }
+        assert!(Instant::now() < deadline, "it does not come so far");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    true
+}
+
+#[test]
+fn an_interrupted_doctor_takes_down_what_it_tries() {
+    let _turn = turn();
+    for (what, signal) in [
+        ("", Signal::SIGINT),
+        ("\"network\"", Signal::SIGINT),
+        ("\"container\"", Signal::SIGTERM),
+        ("beside", Signal::SIGINT),
+    ] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut command = fencepost();
+        command.env("XDG_STATE_HOME", folder.path());
+        command
+            .arg("doctor")
+            .arg("--out")
+            .arg(folder.path().join("results"));
+        let mut doctor = started(command);
+        // Without an engine there are no containers, and it ends before.
+        if !comes_to(&mut doctor, |doctor| {
+            handles(doctor, signal) && (what.is_empty() || journals(folder.path()).contains(what))
+        }) {
+            continue;
+        }
+        kill(pid(&doctor), signal).expect("it is ours");
+        let (status, stdout, stderr) = ended(doctor);
+        assert_eq!(status.code(), Some(70), "{what}: {stdout} {stderr}");
+        assert!(
+            stderr.contains("ended by a signal: the rest was not tried"),
+            "{stderr}"
+        );
+        assert!(!stdout.contains("\nNO "), "{stdout}");
+        let left = std::fs::read_dir(folder.path().join("fencepost"))
+            .into_iter()
+            .flatten();
+        assert_eq!(left.count(), 0, "{what}: a journal is left: {stdout}");
+    }
+}
+
+#[test]
+fn an_interrupted_selftest_ends_its_runs_and_leaves_nothing() {
+    let _turn = turn();
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        let (state, scratch) = (
+            tempfile::tempdir().expect("a folder"),
+            tempfile::tempdir().expect("a folder"),
+        );
+        let mut command = fencepost();
+        command.env("XDG_STATE_HOME", state.path());
+        command.env("TMPDIR", scratch.path());
+        command.args(["selftest", "sound: teeth-identity", "--runs", "3"]);
+        command.args(["--time-limit", "60s"]);
+        let mut selftest = started(command);
+        let two_loads = |_: &Child| journals(state.path()).matches("\"load\"").count() == 2;
+        assert!(comes_to(&mut selftest, two_loads));
+        let begun = Instant::now();
+        kill(pid(&selftest), signal).expect("it is ours");
+        let (status, _, stderr) = ended(selftest);
+        assert_eq!(status.code(), Some(2), "{stderr}");
+        assert!(
+            stderr.contains("ended by a signal: 0 of 3 runs were made, those under way were ended"),
+            "{stderr}"
+        );
+        assert!(
+            begun.elapsed() < Duration::from_secs(30),
+            "{:?}",
+            begun.elapsed()
+        );
+        let count = |folder: &Path| std::fs::read_dir(folder).into_iter().flatten().count();
+        assert_eq!(count(scratch.path()), 0, "its folder is gone");
+        assert_eq!(
+            count(&state.path().join("fencepost")),
+            0,
+            "nothing is to be healed"
+        );
+    }
 }

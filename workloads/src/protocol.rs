@@ -13,8 +13,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::defects::HolderDefect;
 
+fencepost_checker::only_objects!(Hello, Options, Settings, Request, Response);
+
 /// The first line to a worker: `{"f":"hello","clients":["c1"],"links":{"lock":"127.0.0.1:21001"},"options":{...}}`.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(remote = "Self")]
 pub struct Hello {
     /// Always `hello`.
     pub f: String,
@@ -33,6 +36,7 @@ pub struct Hello {
 
 /// What a worker's clients need to know.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(remote = "Self")]
 pub struct Options {
     /// The kind of the lock service, as in `[lock] kind`.
     pub lock: String,
@@ -56,6 +60,7 @@ pub struct Options {
 
 /// How to speak to one system. A password is never in it, only where to find one.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(remote = "Self")]
 pub struct Settings {
     /// What is taken for the token, as in `[lock] token`; absent: the kind's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -109,6 +114,7 @@ fn default_namespace() -> String {
 
 /// One operation to carry out.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(remote = "Self")]
 pub struct Request {
     /// Joins the response to it; never reused within a run.
     pub id: u64,
@@ -153,6 +159,7 @@ pub struct Request {
 
 /// What became of a request.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(remote = "Self")]
 pub struct Response {
     /// The request's.
     pub id: u64,

@@ -4,6 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{Header, Token};
 
+crate::only_objects!(Event, FaultEvent);
+crate::only_words!(Type, FaultPhase, FaultOutcome);
+
 /// A line of a history file. The field `type` tells which it is.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Line {
@@ -17,7 +20,7 @@ pub enum Line {
 
 /// What an event says about its operation.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(remote = "Self", rename_all = "lowercase")]
 pub enum Type {
     /// The request is about to leave.
     Invoke,
@@ -31,6 +34,7 @@ pub enum Type {
 
 /// An invocation or a completion. A completion inherits what it does not repeat.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(remote = "Self")]
 pub struct Event {
     /// Position in the file, from 0. [`NO_INDEX`] where an imported line names none and nothing gave it one yet.
     #[serde(default = "no_index")]
@@ -125,7 +129,7 @@ where
 
 /// Whether a fault line opens or closes its window.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(remote = "Self", rename_all = "lowercase")]
 pub enum FaultPhase {
     /// The fault is in force from here on (or was found impossible).
     Begin,
@@ -135,7 +139,7 @@ pub enum FaultPhase {
 
 /// Whether a fault really was in force.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(remote = "Self", rename_all = "lowercase")]
 pub enum FaultOutcome {
     /// In force, with evidence.
     Installed,
@@ -147,6 +151,7 @@ pub enum FaultOutcome {
 
 /// Something done to a node or a link: `{"type":"fault","fault":"pause","phase":"begin","id":4,"on":["w2"],...}`.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(remote = "Self")]
 pub struct FaultEvent {
     /// Position in the file, from 0. [`NO_INDEX`] where an imported line names none and nothing gave it one yet.
     #[serde(default = "no_index")]

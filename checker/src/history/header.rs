@@ -4,8 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+crate::only_objects!(Header, LockHeader, Plan, Expectations);
+crate::only_words!(MarkScope);
+
 /// `{"type":"header","format":1,...}`. Every field but `format` is optional; unknown ones are ignored.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(remote = "Self")]
 pub struct Header {
     /// The version of the format; 1.
     pub format: u32,
@@ -37,6 +41,7 @@ pub struct Header {
 
 /// What is known of one lock before the run.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(remote = "Self")]
 pub struct LockHeader {
     /// The keys that it guards.
     #[serde(default)]
@@ -51,7 +56,7 @@ pub struct LockHeader {
 
 /// Where the resource keeps its high water.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(remote = "Self", rename_all = "lowercase")]
 pub enum MarkScope {
     /// One a key.
     #[default]
@@ -62,6 +67,7 @@ pub enum MarkScope {
 
 /// What a run set out to do, so that `check` can tell a quiet run from a sound system.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(remote = "Self")]
 pub struct Plan {
     /// How often each planned fault occurs before the time limit, by label (`zombie`, `hole:worker-lock`, `kill:lock`).
     #[serde(default)]
@@ -73,6 +79,7 @@ pub struct Plan {
 
 /// The `[expect]` of a suite.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(remote = "Self")]
 pub struct Expectations {
     /// Zombie writes (invoked after a proof of a high water above their token, and answered `ok` or `fail`); fewer is "unexercised".
     pub zombie_writes: u64,

@@ -360,7 +360,12 @@ fn read_line(text: &[u8], number: usize) -> Result<Line, HistoryError> {
     let value: Value = serde_json::from_slice(text).map_err(|failure| {
         error(
             None,
-            format!("is not JSON: {failure}; each line must be one object"),
+            format!(
+                "is not JSON: {}; each line must be one object",
+                failure
+                    .to_string()
+                    .replace(" at line 1 column", " at column")
+            ),
         )
     })?;
     let Value::Object(fields) = value else {

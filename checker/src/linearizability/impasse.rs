@@ -2,9 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
+crate::only_objects!(Impasse, Placed);
+
 /// How far a part of a history could be explained, and what stands in the way. It shows the neighbourhood of the
 /// failure and not all that went before, so its size does not depend on the history's.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(remote = "Self")]
 pub struct Impasse {
     /// The key or lock; `None` where the object has one part.
     pub part: Option<String>,
@@ -23,6 +26,7 @@ pub struct Impasse {
 
 /// An operation in an [`Impasse`].
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(remote = "Self")]
 pub struct Placed {
     /// The index of its invocation.
     pub invoked: u64,

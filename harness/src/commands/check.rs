@@ -16,7 +16,7 @@ use crate::cli::{CheckArguments, Ci, Format};
 use crate::error::{EXIT_USAGE, HarnessError};
 use crate::machine;
 use crate::report;
-use crate::terminal::{complain, print, say};
+use crate::terminal::{complain, print, say_json};
 
 /// The largest file that is read, in bytes.
 const LARGEST: u64 = 16 << 30;
@@ -343,7 +343,7 @@ fn print_json(file: &str, judged: &Judged) {
         "stats": judgement.stats,
         "impasses": judgement.impasses,
     });
-    say(line);
+    say_json(&line);
 }
 
 fn text(file: &str, judged: &Judged, model: Model) -> String {
@@ -372,8 +372,8 @@ fn report_unreadable(file: &str, unreadable: &Unreadable, json: bool) {
         }
     };
     if json {
-        say(
-            serde_json::json!({"file": file, "verdict": null, "error": {"line": line, "field": field, "message": message}}),
+        say_json(
+            &serde_json::json!({"file": file, "verdict": null, "error": {"line": line, "field": field, "message": message}}),
         );
     } else {
         let place = line.map_or(String::new(), |line| format!(", line {line}"));

@@ -13,10 +13,11 @@ use std::process::{Command, Stdio};
 use crate::cli::DoctorArguments;
 use crate::error::{EXIT_FAILURE, HarnessError};
 use crate::journal::state_folder;
+use crate::runner::Interrupts;
 use crate::runtime;
 use crate::targets::Service;
 use crate::targets::systems::{SYSTEMS, SystemKind, kind_of};
-use crate::terminal::say;
+use crate::terminal::{complain, say, say_json};
 use fencepost_workloads::locks::LOCKS;
 use fencepost_workloads::resources::RESOURCES;
 use fencepost_workloads::suite::{BUILT_IN, Suite};
@@ -32,11 +33,14 @@ struct Check {
     result: Result<String, String>,
 }
 
-/// Tries everything and prints a line for each.
+/// Tries everything and prints a line for each. A signal ends it: what is there for trying is taken down first.
 ///
 /// # Errors
 /// When no runtime can be started.
 pub fn doctor(arguments: &DoctorArguments) -> Result<u8, HarnessError> {
+    let runtime = runtime::on_two_threads()?;
+    let interrupts = runtime.block_on(async { Interrupts::listen() });
+    let stopped = || runtime.block_on(interrupts.has_come());
     let mut checks = Vec::new();
     let mut needed = |about: &str, result| {
         checks.push(Check {
@@ -56,7 +60,7 @@ pub fn doctor(arguments: &DoctorArguments) -> Result<u8, HarnessError> {
         room::results(&arguments.out),
     );
     needed(
-        "local target: pause and zombie (SIGSTOP, state T in /proc)",
+        "local target: pause, zombie and between (SIGSTOP, state T in /proc)",
         processes::stop_and_go(),
     );
     needed(
@@ -69,23 +73,30 @@ pub fn doctor(arguments: &DoctorArguments) -> Result<u8, HarnessError> {
     );
     needed("heal: signals through a pidfd", processes::pidfd());
 
-    let runtime = runtime::on_two_threads()?;
-    for (fault, result) in runtime.block_on(links::embedded()) {
+    for (fault, result) in runtime.block_on(links::embedded(&interrupts)) {
         needed(&format!("local target: {fault}"), result);
     }
-    if let Some(api) = arguments.toxiproxy {
-        for (fault, result) in runtime.block_on(links::toxiproxy(api)) {
+    if let Some(api) = arguments.toxiproxy.filter(|_| !stopped()) {
+        for (fault, result) in runtime.block_on(links::toxiproxy(api, &interrupts)) {
             needed(&format!("--toxiproxy {api}: {fault}"), result);
         }
     }
-    for (what, result) in runtime.block_on(docker::containers()) {
-        checks.push(Check {
-            about: format!("docker target: {what}"),
-            needed: false,
-            result,
-        });
+    if !stopped() {
+        for (what, result) in runtime.block_on(docker::containers(&interrupts)) {
+            checks.push(Check {
+                about: format!("docker target: {what}"),
+                needed: false,
+                result,
+            });
+        }
     }
+    let stopped = stopped();
     runtime.shutdown_background();
+    if stopped {
+        print(&checks, arguments.json);
+        complain("ended by a signal: the rest was not tried");
+        return Ok(EXIT_FAILURE);
+    }
     checks.push(Check {
         about: "external target: servers that you started".to_owned(),
         needed: false,
@@ -196,7 +207,7 @@ fn print(checks: &[Check], json: bool) {
                 serde_json::json!({"about": check.about, "ok": ok, "needed": check.needed, "text": text})
             })
             .collect();
-        say(serde_json::json!({ "checks": lines }));
+        say_json(&serde_json::json!({ "checks": lines }));
         return;
     }
     for Check {

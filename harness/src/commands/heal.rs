@@ -15,6 +15,7 @@ use crate::cli::HealArguments;
 use crate::error::{EXIT_FAILURE, HarnessError};
 use crate::journal::{Entry, Found, Orphan, Process, find, runs, state_folder};
 use crate::proxies::{Cause, Proxies};
+use crate::runner::RESERVE;
 use crate::runtime;
 use crate::targets::Tenancy;
 use crate::targets::docker::{Holding, Kind, remove_recorded};
@@ -119,6 +120,15 @@ fn heal_run(orphan: Orphan) -> Result<Vec<String>, HarnessError> {
             let _ = std::fs::remove_dir(own);
         }
     }
+    for reserve in orphan.reserves().into_iter().filter(|file| file.is_file()) {
+        match std::fs::remove_file(&reserve) {
+            Ok(()) => say(format_args!(
+                "run {run}: gave back the room that was kept in {}",
+                reserve.display()
+            )),
+            Err(error) => left.push(format!("{}: {error}", reserve.display())),
+        }
+    }
     left.extend(move_out_of(&run, &orphan.tenancies())?);
     for (id, kind, on) in orphan.open_faults() {
         say(format_args!(
@@ -126,9 +136,11 @@ fn heal_run(orphan: Orphan) -> Result<Vec<String>, HarnessError> {
         ));
     }
     left.extend(orphan.damaged.iter().map(|line| {
+        let (file, place) = (orphan.file(), orphan.place());
         format!(
-            "what line {line} of the journal of run {run} said: it is damaged, and the journal stays in {}",
-            orphan.place().display()
+            "what line {line} of {} said, which is damaged: look there for what it may have named; once nothing of run {run} is left that you do not want, `rm -r {}` ends this",
+            file.display(),
+            place.display()
         )
     }));
     if left.is_empty()
@@ -183,11 +195,26 @@ impl Orphan {
     }
 
     fn is_ours(&self, data: &Path) -> bool {
-        let of_run = data
-            .parent()
+        self.lies_in_its_folder(data) && data.file_name().is_some_and(|name| name == "data")
+    }
+
+    fn lies_in_its_folder(&self, path: &Path) -> bool {
+        path.parent()
             .and_then(|folder| folder.file_name()?.to_str())
-            .is_some_and(|name| name.ends_with(&format!("-{}", self.run)));
-        of_run && data.file_name().is_some_and(|name| name == "data")
+            .is_some_and(|name| name.ends_with(&format!("-{}", self.run)))
+    }
+
+    /// The room that was kept for the run's end: only files of that name in folders of exactly this run.
+    fn reserves(&self) -> Vec<PathBuf> {
+        let reserve = |entry: &Entry| match entry {
+            Entry::Reserve { path } => Some(path.clone()),
+            _ => None,
+        };
+        let mut reserves: Vec<PathBuf> = self.entries.iter().filter_map(reserve).collect();
+        reserves.retain(|path| {
+            self.lies_in_its_folder(path) && path.file_name().is_some_and(|name| name == RESERVE)
+        });
+        reserves
     }
 
     /// How processes of the run are known that hide their marker: only by data of exactly this run.
@@ -371,6 +398,11 @@ fn remove_proxies(
 }
 
 async fn remove_from(run: &str, api: SocketAddr, names: &[&String]) -> Vec<String> {
+    let stays = |what: &str, error: &dyn std::fmt::Display| {
+        format!(
+            "{what} of run {run}: {error}; see that the Toxiproxy there answers, or end it (its proxies go with it), and `fencepost heal {run}` again"
+        )
+    };
     let proxies = match Proxies::connect(api).await {
         Ok(proxies) => proxies,
         Err(error) if std::net::TcpStream::connect(api).is_err() => {
@@ -379,7 +411,7 @@ async fn remove_from(run: &str, api: SocketAddr, names: &[&String]) -> Vec<Strin
             ));
             return Vec::new();
         }
-        Err(error) => return vec![format!("{} proxies at {api}: {error}", names.len())],
+        Err(error) => return vec![stays(&format!("{} proxies at {api}", names.len()), &error)],
     };
     let mut left = Vec::new();
     for name in names {
@@ -387,7 +419,7 @@ async fn remove_from(run: &str, api: SocketAddr, names: &[&String]) -> Vec<Strin
             Ok(()) => say(format_args!("run {run}: removed proxy {name}")),
             // It was announced and never made, or is gone already.
             Err(error) if matches!(error.cause, Cause::Refused { status: 404, .. }) => {}
-            Err(error) => left.push(error.to_string()),
+            Err(error) => left.push(stays(&format!("proxy {name} at {api}"), &error)),
         }
     }
     left

@@ -10,7 +10,7 @@ use fencepost_workloads::workload::WORKLOADS;
 use crate::cli::{ListArguments, Listing};
 use crate::defects::{catalogue, page};
 use crate::error::HarnessError;
-use crate::terminal::{print, say};
+use crate::terminal::{print, say_json};
 
 /// Lists one kind of thing, or says what can be listed.
 ///
@@ -59,7 +59,7 @@ pub fn list(arguments: &ListArguments) -> Result<u8, HarnessError> {
         Listing::Defects if arguments.page => print(&page()),
         Listing::Defects if arguments.json => {
             for entry in catalogue() {
-                say(serde_json::json!({
+                say_json(&serde_json::json!({
                     "defect": entry.name(),
                     "planted_in": entry.place.name(),
                     "about": entry.about,

@@ -7,16 +7,19 @@ use fencepost_checker::verdict::{Judgement, Verdict};
 
 use crate::cli::ProbeArguments;
 use crate::error::HarnessError;
+use crate::guardian::let_signals_in;
 use crate::probe::{Answer, Notes, Rule, Subject, Table, ask};
 use crate::report;
 use crate::runtime;
-use crate::terminal::{complain, print, say};
+use crate::terminal::{complain, print, say_json};
 
 /// Asks, prints a table and the findings, and returns the exit status.
 ///
 /// # Errors
 /// When a flag means nothing, or the resource does not serve.
 pub fn probe(arguments: &ProbeArguments) -> Result<u8, HarnessError> {
+    // They end it, and its guardian what it has started.
+    let_signals_in();
     if let Some(defect) = &arguments.defect
         && !fencepost_fenced_resource::DEFECTS
             .iter()
@@ -45,7 +48,7 @@ pub fn probe(arguments: &ProbeArguments) -> Result<u8, HarnessError> {
         .map_err(|error| HarnessError::Internal(error.to_string()))?;
     let (verdict, reason) = verdict(&table, &judgement);
     if arguments.json {
-        say(json(
+        say_json(&json(
             &name,
             &table,
             (verdict, reason.as_deref()),

@@ -225,7 +225,7 @@ fn without_end(run: &str) -> String {
         Some(Found::Orphan(_)) => format!(
             "the run has no end: its harness was killed; this is what was recorded until then. What it left running is still to be undone: fencepost heal {run}"
         ),
-        None => "the run has no end: its harness was killed; this is what was recorded until then"
+        None => "the run has no end: its harness was killed, or could not write down how it ended (a full disk, a copy that was made before); this is what was recorded until then"
             .to_owned(),
     }
 }

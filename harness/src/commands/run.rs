@@ -28,7 +28,7 @@ use crate::runtime;
 use crate::targets::docker::Engine;
 use crate::targets::docker::cut::Filter;
 use crate::targets::{Service, systems};
-use crate::terminal::{complain, print, say};
+use crate::terminal::{complain, print, say_json};
 
 /// Runs a suite, prints the verdict, and returns its exit status.
 ///
@@ -552,10 +552,10 @@ fn text(end: &RunEnd) -> String {
             .map(|trouble| format!("trouble        {trouble}")),
     );
     lines.push(format!("saved          {}", folder.path().display()));
-    lines.push(format!(
-        "report         {}",
-        folder.path().join("report.html").display()
-    ));
+    let page = folder.path().join("report.html");
+    if page.exists() {
+        lines.push(format!("report         {}", page.display()));
+    }
     lines.push(format!("replay         {}", record.replay));
     lines.join("\n") + "\n"
 }
@@ -591,7 +591,7 @@ fn print_json(end: &RunEnd) {
         "troubles": end.record.troubles,
         "replay": end.record.replay,
     });
-    say(line);
+    say_json(&line);
 }
 
 #[cfg(test)]

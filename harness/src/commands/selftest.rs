@@ -1,13 +1,16 @@
 //! `fencepost selftest`: every row of the catalogue, as a run of its own.
 
+mod under_way;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::Mutex;
+use std::process::Command;
 use std::sync::mpsc;
+use std::sync::{Arc, Mutex};
 
 use fencepost_checker::history::History;
+use fencepost_checker::verdict::Verdict;
 use serde_json::Value;
 
 use crate::cli::SelftestArguments;
@@ -15,7 +18,10 @@ use crate::defects::alternative::{ALTERNATIVES, Alternative};
 use crate::defects::{Entry, catalogue, cut_short};
 use crate::error::{EXIT_FAILURE, HarnessError};
 use crate::machine;
-use crate::terminal::{complain, print, say};
+use crate::runner::Interrupts;
+use crate::runtime;
+use crate::terminal::{complain, print, say_json};
+use under_way::UnderWay;
 
 /// One row.
 #[derive(Clone, Copy, Debug)]
@@ -99,12 +105,25 @@ struct Outcome {
     failed: bool,
 }
 
-/// Runs the rows, prints a table, and returns the exit status.
+/// Runs the rows, prints a table, and returns the exit status. A signal ends the runs that are under way, and no other is
+/// begun.
 ///
 /// # Errors
 /// When a name means no row, or nothing can be started.
 pub fn selftest(arguments: &SelftestArguments) -> Result<u8, HarnessError> {
     let rows = rows(&arguments.names)?;
+    let runs = Arc::<UnderWay>::default();
+    let runtime = runtime::on_two_threads()?;
+    let told = Arc::clone(&runs);
+    runtime.block_on(async {
+        let interrupts = Interrupts::listen();
+        tokio::spawn(async move {
+            for times in 1.. {
+                interrupts.reach(times).await;
+                told.end();
+            }
+        });
+    });
     let kept = arguments.out.clone();
     let out = kept.clone().unwrap_or_else(|| {
         std::env::temp_dir().join(format!("fencepost-selftest-{:016x}", machine::entropy()))
@@ -112,23 +131,27 @@ pub fn selftest(arguments: &SelftestArguments) -> Result<u8, HarnessError> {
     let jobs: Vec<(usize, u32)> = (0..arguments.runs)
         .flat_map(|run| (0..rows.len()).map(move |row| (row, run)))
         .collect();
+    let all_runs = jobs.len();
     let queue = Mutex::new(jobs.into_iter());
     let (results, done) = mpsc::channel();
     let mut outcomes: BTreeMap<usize, Vec<Outcome>> = BTreeMap::new();
     std::thread::scope(|scope| {
         for _ in 0..arguments.at_a_time {
             let (queue, results, rows, out) = (&queue, results.clone(), &rows, &out);
+            let runs = &runs;
             let keep = kept.is_some();
             scope.spawn(move || {
                 loop {
                     let next = queue.lock().ok().and_then(|mut queue| queue.next());
                     let Some((row, run)) = next else { return };
                     let folder = out.join(format!("{row}-{run}"));
-                    let outcome = attempt(&rows[row], arguments, run, &folder);
-                    if outcome.wrong.is_none() && !keep {
+                    let outcome = attempt(&rows[row], arguments, run, &folder, runs);
+                    let wrong = outcome.as_ref().and_then(|outcome| outcome.wrong.as_ref());
+                    if wrong.is_none() && !keep {
                         // What cannot be removed lies in a folder for temporary files.
                         let _ = std::fs::remove_dir_all(&folder);
                     }
+                    let Some(outcome) = outcome else { return };
                     if results.send((row, outcome)).is_err() {
                         return;
                     }
@@ -143,12 +166,19 @@ pub fn selftest(arguments: &SelftestArguments) -> Result<u8, HarnessError> {
             let of_row = outcomes.entry(row).or_default();
             of_row.push(outcome);
             if arguments.json && of_row.len() == arguments.runs as usize {
-                say(json(&rows[row], of_row));
+                say_json(&json(&rows[row], of_row));
             }
         }
     });
+    runtime.shutdown_background();
     if !arguments.json {
         print(&table(&rows, &outcomes));
+    }
+    let made = outcomes.values().map(Vec::len).sum::<usize>();
+    if made < all_runs {
+        complain(format_args!(
+            "ended by a signal: {made} of {all_runs} runs were made, those under way were ended"
+        ));
     }
     let all = || outcomes.values().flatten();
     let wrong = all().filter(|outcome| outcome.wrong.is_some()).count();
@@ -161,6 +191,7 @@ pub fn selftest(arguments: &SelftestArguments) -> Result<u8, HarnessError> {
         ));
     }
     Ok(match wrong {
+        0 if made < all_runs => Verdict::Unknown.exit_code(),
         0 => 0,
         _ if all().any(|outcome| outcome.failed) => EXIT_FAILURE,
         _ => 1,
@@ -192,13 +223,21 @@ fn rows(names: &[String]) -> Result<Vec<Row>, HarnessError> {
     Ok(all.into_iter().filter(meant).collect())
 }
 
-/// One run of a row, as a process of its own with a guardian of its own.
-fn attempt(row: &Row, arguments: &SelftestArguments, run: u32, folder: &Path) -> Outcome {
-    let failed = |why: String| Outcome {
-        wrong: Some(why),
-        found: None,
-        seconds: None,
-        failed: true,
+/// One run of a row, as a process of its own with a guardian of its own; `None` where a signal ended it or let it not begin.
+fn attempt(
+    row: &Row,
+    arguments: &SelftestArguments,
+    run: u32,
+    folder: &Path,
+    runs: &UnderWay,
+) -> Option<Outcome> {
+    let failed = |why: String| {
+        Some(Outcome {
+            wrong: Some(why),
+            found: None,
+            seconds: None,
+            failed: true,
+        })
     };
     let Ok(executable) = std::env::current_exe() else {
         return failed("the running program cannot be found".to_owned());
@@ -217,12 +256,14 @@ fn attempt(row: &Row, arguments: &SelftestArguments, run: u32, folder: &Path) ->
     if let Some(limit) = arguments.time_limit {
         command.args(["--time-limit", &limit.to_string().replace(' ', "")]);
     }
-    let ended = match command.stdin(Stdio::null()).output() {
+    let ended = match runs.run(&mut command)? {
         Ok(ended) => ended,
         Err(error) => return failed(format!("it could not be started: {error}")),
     };
     let said: Value = match serde_json::from_slice(&ended.stdout) {
+        Ok(said) if runs.is_ending() && was_ended(&said) => return None,
         Ok(said) => said,
+        Err(_) if runs.is_ending() => return None,
         Err(_) => {
             let words = String::from_utf8_lossy(&ended.stderr);
             let last = words.lines().last().unwrap_or("nothing").to_owned();
@@ -230,10 +271,16 @@ fn attempt(row: &Row, arguments: &SelftestArguments, run: u32, folder: &Path) ->
         }
     };
     let outcome = judge(row, &said);
-    match row {
+    Some(match row {
         Row::Sound(_) if outcome.wrong.is_none() => silent(outcome, &said),
         _ => outcome,
-    }
+    })
+}
+
+/// Whether a run was ended by a signal before its time.
+fn was_ended(said: &Value) -> bool {
+    let why = said["ended_early"].as_str().unwrap_or_default();
+    why.contains("signal")
 }
 
 /// What a defect is only observed by must not be seen of the sound system.

@@ -8,8 +8,11 @@ use serde::Deserialize;
 
 use super::Cause;
 
+fencepost_checker::only_objects!(read ProxyState, ToxicState, Refusal);
+
 /// A proxy as the server shows it.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(remote = "Self")]
 pub struct ProxyState {
     /// Its name.
     pub name: String,
@@ -26,6 +29,7 @@ pub struct ProxyState {
 
 /// A toxic as the server shows it.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(remote = "Self")]
 pub struct ToxicState {
     /// Its name, `TYPE_STREAM` for those that we install.
     pub name: String,
@@ -56,6 +60,7 @@ pub struct Bytes {
 
 /// A refusal as Toxiproxy words it.
 #[derive(Deserialize)]
+#[serde(remote = "Self")]
 struct Refusal {
     error: String,
 }
@@ -80,9 +85,11 @@ pub(super) fn quoted(text: &str) -> String {
 /// The version in the answer of `GET /version`; servers before 2.5 answered in plain text.
 pub(super) fn version(body: &str) -> Result<String, Cause> {
     #[derive(Deserialize)]
+    #[serde(remote = "Self")]
     struct Version {
         version: String,
     }
+    fencepost_checker::only_objects!(read Version);
     if let Ok(version) = serde_json::from_str::<Version>(body) {
         return Ok(version.version);
     }

@@ -343,6 +343,7 @@ impl CloseUp<'_> {
         }
     }
 
+    /// A label stands at the time that it names: where the operation began. Its mark is where its answer came.
     fn callouts(&self, client: Name) -> Vec<Callout> {
         let mut own: Vec<usize> = self
             .story
@@ -367,8 +368,47 @@ impl CloseUp<'_> {
             if self.story.guilty.contains(&position) {
                 text.push_str(&self.story.too_late(operation, self.history));
             }
-            (self.axis.x(moment(operation)), text, colour)
+            (self.axis.x(begin(operation)), text, colour)
         });
         arranged(labels.collect(), LABEL, LEFT, RIGHT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::belief::beliefs;
+    use super::super::sample::{Recording, run, stale_write_accepted};
+    use super::*;
+
+    #[test]
+    fn a_label_stands_at_the_time_that_it_names() {
+        let mut recording = Recording::default();
+        for at in 0..5 {
+            recording.write("c1", "s", 41, at * 10, at * 10 + 7, "refused");
+        }
+        let history = recording.history();
+        let finding = fencepost_checker::finding::Finding {
+            events: (0..10).collect(),
+            ..stale_write_accepted()
+        };
+        let beliefs = beliefs(&history);
+        let story = Story::of(&finding, &history, &beliefs).expect("its events are there");
+        let close = CloseUp {
+            run: &run(),
+            history: &history,
+            story: &story,
+            axis: axis_of(&story),
+            bands: &[],
+            beliefs: &beliefs,
+            turns: HashMap::new(),
+        };
+        let callouts = close.callouts(story.clients[0]);
+        assert_eq!(callouts.len(), 5);
+        for callout in callouts {
+            let named = callout.text.split_once(" ms ").expect("a time").0;
+            let named: f64 = named.trim_start_matches('+').parse().expect("a number");
+            let there = close.axis.x(story.from + (named * 1e6) as u64);
+            assert!((callout.x - there).abs() < 0.01, "{callout:?}");
+        }
     }
 }

@@ -168,6 +168,8 @@ pub enum Sign {
     Bars(Vec<Colour>),
     /// A line and its width.
     Line(Colour, u32),
+    /// A line that is edged with ink.
+    Edged(Colour),
     /// A bar, hatched.
     Hatch(Colour),
     /// A band.
@@ -245,6 +247,16 @@ fn draw_sign(scene: &mut Scene, sign: &Sign, area: Area) {
             *colour,
             *width,
         ),
+        Sign::Edged(colour) => {
+            for (colour, width) in [(INK, 5), (*colour, 3)] {
+                scene.line(
+                    at(area.left, centre.y),
+                    at(area.right, centre.y),
+                    colour,
+                    width,
+                );
+            }
+        }
         Sign::Hatch(colour) => {
             scene.fill(area, *colour);
             scene.hatch(area, SOFT_INK.tint(0.6));

@@ -6,12 +6,12 @@ use super::belief::Belief;
 use super::frame::{
     Axis, RIGHT, Sign, Unit, WIDTH, captions, heading, legend, time_grid, time_numbers,
 };
-use super::palette::{Colour, INK, SOFT_INK, STOPS};
+use super::palette::{Colour, INK, SOFT_INK, fault};
 use super::panel::Panel;
 use super::plain::{counted, grouped, lasting, plain};
 use super::scale::LinearScale;
 use super::scene::{Anchor, Area, Mark, Scene, Shape, at};
-use super::successions::{Fate, STOPS as KINDS, Succession, successions};
+use super::successions::{Fate, STOPS, Succession, successions};
 use crate::run_record::RunRecord;
 
 const LEFT: f64 = 130.0;
@@ -45,10 +45,9 @@ pub fn handover(run: &RunRecord, history: &History, beliefs: &[Belief]) -> Scene
     );
     let top = heading(&mut scene, title, &subtitle, 22.0) + 16.0;
     let plot = Area::new(LEFT, top, RIGHT, top + HEIGHT);
-    let curves: Vec<Curve> = KINDS
+    let curves: Vec<Curve> = STOPS
         .into_iter()
-        .zip(STOPS)
-        .map(|(kind, colour)| Curve::of(kind, words_of(kind), colour, &successions))
+        .map(|kind| Curve::of(kind, words_of(kind), fault(kind), &successions))
         .filter(|curve| curve.all() > 0)
         .collect();
     let longest = curves
@@ -109,7 +108,7 @@ pub fn handover(run: &RunRecord, history: &History, beliefs: &[Belief]) -> Scene
         .iter()
         .map(|curve| {
             let words = format!("{} (n = {})", curve.words, grouped(curve.took.len() as u64));
-            (Sign::Line(curve.colour, 3), words)
+            (Sign::Edged(curve.colour), words)
         })
         .collect();
     let below = legend(&mut scene, &entries, LEFT, below, 14.0);
@@ -178,7 +177,7 @@ impl Curve {
     fn draw(&self, scene: &mut Scene, axis: &Axis, scale: LinearScale, plot: Area) {
         let count = self.took.len() as f64;
         let mut points = vec![at(axis.left, scale.y(0.0, plot))];
-        let mut drawn = f64::NEG_INFINITY;
+        let (mut dots, mut drawn) = (Vec::new(), f64::NEG_INFINITY);
         for (place, &took) in self.took.iter().enumerate() {
             let x = axis.x(took);
             let next = scale.y((place + 1) as f64 * 100.0 / count, plot);
@@ -193,18 +192,26 @@ impl Curve {
                 points.extend([at(x, y), at(x, next)]);
             }
             if x - drawn >= 2.0 {
-                scene.mark(Mark::Dot, at(x, next), 4.0, self.colour);
+                dots.push(at(x, next));
                 drawn = x;
             }
         }
         let y = points.last().map_or(0.0, |last| last.y);
         if count > 0.0 {
             points.push(at(axis.right, y));
-            scene.shapes.push(Shape::Stroke {
-                points,
-                colour: self.colour,
-                width: 2,
-            });
+        }
+        // Edged with ink, as faults are shades elsewhere and a bright one is hard to see as a line.
+        for (colour, width, size) in [(INK, 4, 5.0), (self.colour, 2, 4.0)] {
+            if count > 0.0 {
+                scene.shapes.push(Shape::Stroke {
+                    points: points.clone(),
+                    colour,
+                    width,
+                });
+            }
+            for &dot in &dots {
+                scene.mark(Mark::Dot, dot, size, colour);
+            }
         }
     }
 
@@ -281,6 +288,23 @@ mod tests {
             texts.iter().any(|text| text
                 == "zombie: 1 hand-over, half of them within 1.05 s, nine in ten within 1.05 s, the longest 1.05 s."),
             "{texts:?}"
+        );
+    }
+
+    #[test]
+    fn a_stop_has_the_colour_that_it_has_in_every_other_picture() {
+        let history = zombie_refused().history();
+        let scene = handover(&run(), &history, &beliefs(&history));
+        let drawn = |wanted: Colour| {
+            scene.shapes.iter().any(
+                |shape| matches!(shape, Shape::Stroke { colour, points, .. } if *colour == wanted && points.len() > 2),
+            )
+        };
+        assert!(drawn(fault("zombie")));
+        assert!(
+            STOPS
+                .iter()
+                .all(|kind| *kind == "zombie" || !drawn(fault(kind)))
         );
     }
 

@@ -82,7 +82,7 @@ use drawings::{Failure, Wanted, drawn, inlays, scene_of, that_fit, wanted};
 pub use headline::{headline, register_headline, run_headline};
 pub use impasse::impasse_page;
 pub use junit::junit;
-pub use plain::plain;
+pub use plain::{is_hidden, plain};
 use source::Source;
 use summary::Picture;
 pub use terminal::{denominators, finding_text, not_judged_text};

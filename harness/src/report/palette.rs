@@ -54,8 +54,6 @@ const SAND: Colour = Colour(214, 200, 170);
 pub const QUANTILES: [Colour; 4] = [INDIGO, BLUE, SKY, GREY];
 /// The highest token that a lock service has granted.
 pub const GRANTED: Colour = INDIGO;
-/// Kinds of stop, as distributions show them.
-pub const STOPS: [Colour; 4] = [PURPLE, INDIGO, BLACK, OLIVE];
 
 /// How strongly a fault shades the lane of a client that it strikes.
 pub const SHADE_OF_LANE: f64 = 0.24;
@@ -258,9 +256,8 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_and_stops_are_told_apart_by_every_eye() {
+    fn quantiles_and_marks_are_told_apart_by_every_eye() {
         assert_all_differ("quantiles", &QUANTILES, 35.0);
-        assert_all_differ("stops", &STOPS, 35.0);
         assert_all_differ(
             "marks",
             &[

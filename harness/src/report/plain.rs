@@ -25,7 +25,8 @@ pub fn plain(text: &str, longest: usize) -> String {
 }
 
 /// Characters without a face of their own: controls, what reorders or hides its neighbours, and what XML forbids.
-fn is_hidden(c: char) -> bool {
+#[must_use]
+pub fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
         || matches!(

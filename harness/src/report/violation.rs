@@ -2,7 +2,8 @@
 //!
 //! Only the clients of the finding are shown. What its witness holds is labelled with what was asked and answered,
 //! and so are the grants under which its writes were made; what should not have happened is ringed. Times count from
-//! the first thing that is labelled, as in the finding's story: of a grant the answer counts, else the invocation.
+//! the first thing that is labelled, as in the finding's story: of a grant the answer counts, else the invocation. The
+//! label stands at that time, and a line leads from there to the mark of the answer.
 
 use fencepost_checker::history::Name;
 
@@ -107,6 +108,10 @@ fn entries() -> Vec<(Sign, String)> {
         (
             Sign::Hatch(palette::token(0)),
             "while it is stopped".to_owned(),
+        ),
+        (
+            Sign::Line(Answer::Ok.colour(), 3),
+            "from the request to its answer".to_owned(),
         ),
         (
             Sign::Mark(Mark::Tick, Answer::Ok.colour()),

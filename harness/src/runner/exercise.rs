@@ -8,11 +8,14 @@ use fencepost_checker::history::Token;
 use fencepost_workloads::suite::Then;
 use serde::{Deserialize, Serialize};
 
+fencepost_checker::only_objects!(Exercise);
+
 /// So many writes of woken holders come before anything else is tried: the fence is exercised first.
 const WRITES_FIRST: u64 = 10;
 
 /// Counts of what holders did that had lost their lock, and of what was done to them.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(remote = "Self")]
 pub struct Exercise {
     /// Writes under a token that was not the newest one known when they were handed out, by phase: `woken` right after
     /// its worker was let go, `announced` decided before and sent after a stop, `unaware` any other.

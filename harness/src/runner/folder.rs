@@ -7,6 +7,13 @@ use chrono::{DateTime, Utc};
 
 use crate::error::HarnessError;
 
+/// The file that keeps room free, and so many bytes of it.
+pub const RESERVE: &str = ".reserve";
+const RESERVED: usize = 512 << 10;
+/// So much of it is kept until nothing but `run.json` and `summary.md` is to be written, which then say what else could
+/// not be.
+const FOR_THE_LAST_WORD: u64 = 192 << 10;
+
 /// The folder of one run.
 #[derive(Clone, Debug)]
 pub struct RunFolder {
@@ -42,6 +49,54 @@ impl RunFolder {
         }
     }
 
+    /// Takes the folder away again, if nothing could be written there.
+    pub fn abandon(&self) {
+        // What holds something is left for whoever wants to look.
+        let _ = std::fs::remove_dir(&self.path);
+    }
+
+    /// Where room is kept free for what is written last.
+    #[must_use]
+    pub fn reserve(&self) -> PathBuf {
+        self.path.join(RESERVE)
+    }
+
+    /// Takes room that the end of the run finds, whatever fills the disk meanwhile.
+    ///
+    /// # Errors
+    /// When there is not so much room.
+    pub fn keep_room(&self) -> Result<(), HarnessError> {
+        let path = self.reserve();
+        // Some file systems keep no room for what can be written in fewer bytes.
+        let mut word = 1_u64;
+        let bytes: Vec<u8> = std::iter::repeat_with(|| {
+            word ^= word << 13;
+            word ^= word >> 7;
+            word ^= word << 17;
+            word.to_le_bytes()
+        })
+        .take(RESERVED / 8)
+        .flatten()
+        .collect();
+        std::fs::write(&path, bytes).map_err(|source| {
+            self.give_room_back();
+            HarnessError::Output { path, source }
+        })
+    }
+
+    /// Gives back what the verdict and the report in words need; the rest is for the last word of all.
+    pub fn give_most_room_back(&self) {
+        // Where there is none, there is nothing to give back.
+        if let Ok(file) = std::fs::OpenOptions::new().write(true).open(self.reserve()) {
+            let _ = file.set_len(FOR_THE_LAST_WORD);
+        }
+    }
+
+    /// Gives back all that is left of it.
+    pub fn give_room_back(&self) {
+        let _ = std::fs::remove_file(self.reserve());
+    }
+
     /// The folder itself.
     #[must_use]
     pub fn path(&self) -> &Path {
@@ -68,8 +123,10 @@ impl RunFolder {
                 ".{}.partial",
                 path.file_name().unwrap_or_default().to_string_lossy()
             ));
-            std::fs::write(&partial, bytes)?;
-            std::fs::rename(&partial, &path)
+            std::fs::write(&partial, bytes)
+                .and_then(|()| std::fs::rename(&partial, &path))
+                // Best effort: what counts is why the file could not be written.
+                .inspect_err(|_| drop(std::fs::remove_file(&partial)))
         };
         write().map_err(|source| HarnessError::Output {
             path: path.clone(),
@@ -141,6 +198,36 @@ mod tests {
             std::fs::read(out.path().join("latest")).expect("still there"),
             b"a user's file"
         );
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_leaves_nothing_of_it() {
+        let out = tempfile::tempdir().expect("a folder");
+        let folder = folder(out.path(), "aaaaaaaa");
+        std::fs::create_dir(folder.path().join("run.json")).expect("in its way");
+        assert!(folder.write("run.json", b"{}").is_err());
+        let left: Vec<_> = std::fs::read_dir(folder.path()).expect("there").collect();
+        assert_eq!(left.len(), 1, "{left:?}");
+    }
+
+    #[test]
+    fn room_is_kept_and_given_back_in_two_steps() {
+        let out = tempfile::tempdir().expect("a folder");
+        let folder = folder(out.path(), "aaaaaaaa");
+        let kept = || {
+            std::fs::metadata(folder.reserve())
+                .map(|file| file.len())
+                .ok()
+        };
+        folder.keep_room().expect("there is room");
+        assert_eq!(kept(), Some(RESERVED as u64));
+        folder.give_most_room_back();
+        assert_eq!(kept(), Some(FOR_THE_LAST_WORD));
+        folder.give_room_back();
+        folder.give_most_room_back();
+        assert_eq!(kept(), None);
+        folder.abandon();
+        assert!(!folder.path().exists());
     }
 
     #[test]

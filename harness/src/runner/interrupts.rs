@@ -5,6 +5,7 @@ use nix::sys::signal::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
+use crate::guardian::let_signals_in;
 use crate::targets::proc;
 
 /// How often the user has asked the run to end.
@@ -25,6 +26,7 @@ impl Interrupts {
             // Under `nohup` a run is meant to outlive its terminal.
             (!proc::ignores(Signal::SIGHUP)).then(|| signal(SignalKind::hangup())),
         );
+        let_signals_in();
         tokio::spawn(async move {
             let (Ok(mut interrupt), Ok(mut terminate), hangup) = registered else {
                 // A process that cannot listen for signals is ended by them, and its nodes with it.
@@ -41,6 +43,13 @@ impl Interrupts {
             }
         });
         Self { count }
+    }
+
+    /// Whether there has been one.
+    pub async fn has_come(&self) -> bool {
+        // What has come meanwhile is counted by a task, which has its turn first.
+        tokio::task::yield_now().await;
+        *self.count.borrow() > 0
     }
 
     /// Completes once there have been `times` of them; never, if nobody listens.

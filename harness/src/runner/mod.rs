@@ -25,5 +25,6 @@ pub mod tally;
 mod watch;
 pub mod worker_link;
 
+pub use folder::RESERVE;
 pub use interrupts::Interrupts;
 pub use session::{Order, RunEnd, run, save_teeth};

@@ -4,6 +4,7 @@
 //! worker's pipe, a completion's after its line was read. A thread of its own writes the lines to disk and flushes
 //! them several times a second, so that a crash of the harness loses at most the last moments.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::Write;
@@ -43,6 +44,20 @@ struct State {
     announced: HashMap<u64, (Open, Request)>,
     given_up: HashSet<u64>,
     watch: Option<Lines>,
+}
+
+/// A longer error text of a worker's is cut, in bytes: it says why, and is no reason to fill a disk.
+const LONGEST_ERROR: usize = 1 << 10;
+
+/// An error text as it is recorded.
+fn cut(error: &str) -> Cow<'_, str> {
+    if error.len() <= LONGEST_ERROR {
+        return Cow::Borrowed(error);
+    }
+    let end = (0..=LONGEST_ERROR)
+        .rev()
+        .find(|&end| error.is_char_boundary(end));
+    Cow::Owned(format!("{}…", &error[..end.unwrap_or_default()]))
 }
 
 /// What the writer has not taken yet, as it will stand in the file: made where it happens, so that no line has to
@@ -249,6 +264,7 @@ impl Recorder {
             response.kind,
             response.error.as_deref() == Some("stale-token"),
         );
+        let error = response.error.as_deref().map(cut);
         self.push(
             &mut state,
             EventLine {
@@ -256,7 +272,7 @@ impl Recorder {
                 value: read
                     .then(|| EventValue::Any(response.value.as_ref().unwrap_or(&Value::Null))),
                 high_water: response.high_water,
-                error: response.error.as_deref(),
+                error: error.as_deref(),
                 ttl: response.ttl_ms,
                 ..line_of(&open, time, response.kind)
             },
@@ -488,6 +504,29 @@ mod tests {
         });
         assert_eq!(history.operations.len(), 1);
         assert_eq!(history.operations[0].outcome, Outcome::Failed);
+    }
+
+    #[test]
+    fn an_error_text_without_end_is_cut_and_says_so() {
+        for (given, recorded_as) in [
+            ("held".to_owned(), "held".to_owned()),
+            ("x".repeat(1_024), "x".repeat(1_024)),
+            ("x".repeat(400_000), format!("{}…", "x".repeat(1_024))),
+            // Never within a character.
+            ("é".repeat(1_000) + "x", "é".repeat(512) + "…"),
+            (
+                format!("x{}", "é".repeat(1_000)),
+                format!("x{}…", "é".repeat(511)),
+            ),
+        ] {
+            let history = recorded(|recorder| {
+                recorder.invoke(&mut acquire(), 0, |_| {});
+                let answer = Response::with_error(1, Type::Fail, given.as_str());
+                recorder.complete(&answer, 0).expect("open");
+            });
+            let error = history.operations[0].error.expect("there is one");
+            assert_eq!(history.names.text(error), recorded_as);
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@
 //! follows is the same: heal, settle, read, judge, report.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,6 +36,11 @@ use crate::journal::{Entry, Journal, state_folder};
 use crate::machine;
 use crate::report;
 use crate::run_record::{Phase, RunRecord, Teeth};
+
+/// The report in words, which finds room where pictures do not.
+const SUMMARY: &str = "summary.md";
+/// So many files that could not be written are named.
+const NAMED: usize = 3;
 
 /// Everything that is asked of a run.
 #[derive(Clone, Debug)]
@@ -102,7 +107,9 @@ pub async fn run(order: Order, interrupts: Interrupts) -> Result<RunEnd, Harness
         started,
         &record.run,
     )?;
-    folder.write("run.json", &pretty(&record))?;
+    folder
+        .write("run.json", &pretty(&record))
+        .inspect_err(|_| folder.abandon())?;
 
     let clock = RunClock::start();
     let tally = Arc::new(Tally::default());
@@ -122,11 +129,16 @@ pub async fn run(order: Order, interrupts: Interrupts) -> Result<RunEnd, Harness
 
     tally.enter("set-up");
     let data = (!order.keep).then(|| folder.path().join("data"));
-    let journal = Arc::new(Journal::create(
-        &state_folder(),
-        &record.run,
-        data.as_deref(),
-    )?);
+    let journal = match begin_journal(&folder, &record.run, data.as_deref()) {
+        Ok(journal) => Arc::new(journal),
+        Err(error) => {
+            stopwatch.next("judge", &mut record);
+            record.troubles.push(error.to_string());
+            // As below.
+            let _ = save_unbegun(folder, record);
+            return Err(error);
+        }
+    };
     stopwatch.journal = Some(Arc::clone(&journal));
     let set_up = Stage::set_up(
         &order,
@@ -165,9 +177,19 @@ pub async fn run(order: Order, interrupts: Interrupts) -> Result<RunEnd, Harness
     stage.final_reads(&mut record, &interrupts).await;
     record.exercise = Some(tally.exercise().clone());
     stopwatch.next("take-down", &mut record);
-    stage.take_down(&order, &mut record).await;
+    let all_gone = stage.take_down(&order, &mut record).await;
     stopwatch.next("judge", &mut record);
-    let (history, mut judgement) = judge_saved(&folder, suite.workload.kind)?;
+    // Until the end it tells of the room that is kept.
+    let end_journal = || match all_gone {
+        true => journal.remove(),
+        false => Ok(()),
+    };
+    let judged = judge_saved(&folder, suite.workload.kind).inspect_err(|_| {
+        folder.give_room_back();
+        // That the history cannot be read is what is told.
+        let _ = end_journal();
+    });
+    let (history, mut judgement) = judged?;
     match order.defects.found(&judgement, &history) {
         Some(Ok(found)) => record.defect_found = Some(found),
         Some(Err(missed)) => judgement.lacks(missed),
@@ -175,12 +197,37 @@ pub async fn run(order: Order, interrupts: Interrupts) -> Result<RunEnd, Harness
     }
     stopwatch.next("report", &mut record);
     save(&folder, &mut record, &history, &judgement);
+    if let Err(error) = end_journal() {
+        record.troubles.push(error.to_string());
+        save_record(&folder, &mut record);
+    }
     Ok(RunEnd {
         record,
         history,
         judgement,
         folder,
     })
+}
+
+/// Opens the run's journal, and keeps room for its end.
+fn begin_journal(
+    folder: &RunFolder,
+    run: &str,
+    data: Option<&Path>,
+) -> Result<Journal, HarnessError> {
+    let journal = Journal::create(&state_folder(), run, data)?;
+    let path = std::path::absolute(folder.reserve()).unwrap_or_else(|_| folder.reserve());
+    let kept = journal
+        .write(&Entry::Reserve { path })
+        .and_then(|()| folder.keep_room());
+    match kept {
+        Ok(()) => Ok(journal),
+        Err(error) => {
+            // If it cannot be removed, heal finds it and finds nothing to do.
+            let _ = journal.remove();
+            Err(error)
+        }
+    }
 }
 
 /// Saves a run whose load never began, with its report: an empty recording, of which nothing can be said.
@@ -209,29 +256,72 @@ pub fn save_teeth(end: &mut RunEnd, teeth: Teeth) {
 }
 
 /// Writes everything that follows from the history. What cannot be written is a trouble and no failure: the verdict
-/// stands, and is still to be told.
+/// stands, and is still to be told. What matters most comes first, and then what the kept room lets say of the rest.
 fn save(folder: &RunFolder, record: &mut RunRecord, history: &History, judgement: &Judgement) {
-    let mut troubles = Vec::new();
+    folder.give_most_room_back();
+    let mut unwritten = Vec::new();
     let mut write = |name: &str, bytes: &[u8]| {
         if let Err(error) = folder.write(name, bytes) {
-            troubles.push(error.to_string());
+            unwritten.push((name.to_owned(), error));
         }
     };
     write("verdict.json", &pretty(judgement));
+    write("run.json", &pretty(record));
     let rendered = report::render(record, history, judgement);
-    let incomplete = rendered
+    let mut troubles: Vec<String> = rendered
         .as_ref()
         .err()
-        .map(|error| format!("the report is incomplete: failed to render {error}"));
-    for artifact in rendered.unwrap_or_else(report::ReportError::into_artifacts) {
+        .map(|error| format!("the report is incomplete: failed to render {error}"))
+        .into_iter()
+        .collect();
+    let mut artifacts = rendered.unwrap_or_else(report::ReportError::into_artifacts);
+    artifacts.sort_by_key(|artifact| artifact.path != SUMMARY);
+    for artifact in artifacts {
         write(&artifact.path, &artifact.bytes);
     }
-    troubles.extend(incomplete);
     troubles.extend(folder.point_latest().err().map(|error| error.to_string()));
+    troubles.extend(not_written(folder, &unwritten));
+    folder.give_room_back();
+    if troubles.is_empty() {
+        return;
+    }
     record.troubles.extend(troubles);
+    let summary = report::markdown(record, history, judgement);
+    save_record(folder, record);
+    if let Err(error) = folder.write(SUMMARY, &summary) {
+        record.troubles.push(error.to_string());
+    }
+}
+
+fn save_record(folder: &RunFolder, record: &mut RunRecord) {
     if let Err(error) = folder.write("run.json", &pretty(record)) {
         record.troubles.push(error.to_string());
     }
+}
+
+/// One line for all files of the run that could not be written: what stops one of them stops many.
+fn not_written(folder: &RunFolder, unwritten: &[(String, HarnessError)]) -> Option<String> {
+    let [(_, first), more @ ..] = unwritten else {
+        return None;
+    };
+    if more.is_empty() {
+        return Some(first.to_string());
+    }
+    let why = match first {
+        HarnessError::Output { source, .. } => source.to_string(),
+        other => other.to_string(),
+    };
+    let names: Vec<&str> = unwritten.iter().map(|(name, _)| name.as_str()).collect();
+    let shown = names[..names.len().min(NAMED)].join(", ");
+    let rest = match names.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        rest => format!(" and {rest} more"),
+    };
+    Some(format!(
+        "failed to write {} files in {} ({shown}{rest}): {why}; `fencepost report` on a copy of the folder where there is room makes them",
+        names.len(),
+        folder.path().display()
+    ))
 }
 
 /// What the histories of a workload are held against.

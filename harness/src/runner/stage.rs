@@ -321,7 +321,8 @@ impl Stage {
     }
 
     /// Ends the workers, takes the proxies off a Toxiproxy that outlives the run, kills the rest, closes the history.
-    pub(super) async fn take_down(mut self, order: &Order, record: &mut RunRecord) {
+    /// Whether nothing is left that the journal must tell.
+    pub(super) async fn take_down(mut self, order: &Order, record: &mut RunRecord) -> bool {
         self.conductor.settle(Duration::ZERO).await;
         self.conductor.dismiss();
         let mut left = Vec::new();
@@ -337,24 +338,23 @@ impl Stage {
         let writer = self.writer;
         // It ends once everything is on disk, or nothing can be any more.
         let _ = tokio::task::spawn_blocking(move || writer.join()).await;
-        record.troubles.extend(self.recorder.disk_error());
+        // It may have ended the load, and is told already then.
+        let full = self.recorder.disk_error();
+        let untold = full.filter(|error| !record.troubles.contains(error));
+        record.troubles.extend(untold);
         if order.keep && !self.journal.outside().docker.is_empty() {
             // Everything is still there, and only whoever names the run takes it down.
             let kept = self.journal.write(&Entry::Kept);
             record
                 .troubles
                 .extend(kept.err().map(|error| error.to_string()));
-        } else if left.is_empty() {
-            let removed = self.journal.remove();
-            record
-                .troubles
-                .extend(removed.err().map(|error| error.to_string()));
-        } else {
-            let run = &record.run;
-            let hint = format!("left behind, `fencepost heal {run}` removes it");
-            let told = left.iter().map(|what| format!("{hint}: {what}"));
-            record.troubles.extend(told);
+            return false;
         }
+        let run = &record.run;
+        let hint = format!("left behind, `fencepost heal {run}` removes it");
+        let told = left.iter().map(|what| format!("{hint}: {what}"));
+        record.troubles.extend(told);
+        left.is_empty()
     }
 }
 
@@ -539,10 +539,14 @@ async fn words_of(lost: &WorkerLost, target: &LocalTarget) -> String {
             status = ended();
         }
     }
-    let how = match status {
+    let mut how = match &status {
         Some(status) => format!(" and ended with {status}"),
         None => String::new(),
     };
+    // One that failed says why; one that thinks that it is done must be told that it is not.
+    if why == worker_link::CLOSED && status.is_none_or(|status| status == "exit status: 0") {
+        how.push_str(": one line for each request, until its standard input is closed, is right");
+    }
     format!("{worker}: {why}{how}{}", target.last_words(worker))
 }
 

@@ -6,12 +6,15 @@ use std::path::{Path, PathBuf};
 use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 
+fencepost_checker::only_objects!(Home);
+
 /// The environment variable that marks every process of a run: `<run>/<node>`.
 pub const MARKER: &str = "FENCEPOST_RUN";
 
 /// How processes are known that write over their environment, and their marker with it: by the program that they run and
 /// the folder that they work in, which is the data of one node of one run.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(remote = "Self")]
 pub struct Home {
     /// The folder, absolute.
     pub folder: PathBuf,

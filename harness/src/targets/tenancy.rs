@@ -17,6 +17,8 @@ use super::local::Service;
 use crate::error::HarnessError;
 use crate::journal::{Entry, Journal};
 
+fencepost_checker::only_objects!(Tenancy);
+
 /// How long one question to a server may take.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(3);
 /// What a server was still doing for a client that is gone has happened after this.
@@ -30,6 +32,7 @@ pub fn namespace(run: &str) -> String {
 
 /// One role's place. A lock and a resource in one server share what is made there.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(remote = "Self")]
 pub struct Tenancy {
     /// `lock` or `resource`.
     service: String,

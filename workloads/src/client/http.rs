@@ -26,6 +26,8 @@ use serde::de::DeserializeOwned;
 
 use super::{Endpoint, EndpointError, Failure, Reason};
 
+fencepost_checker::only_objects!(read Complaint);
+
 /// The longest answer that is read, in bytes: a value of 64 KiB of which JSON escapes every byte (`\u0001`), and
 /// the rest of the object.
 const ANSWER_LIMIT: usize = 6 * 64 * 1024 + 4 * 1024;
@@ -165,6 +167,7 @@ pub(crate) struct Answer {
 
 /// The body of every answer that is not 200.
 #[derive(Debug, Deserialize)]
+#[serde(remote = "Self")]
 struct Complaint {
     error: String,
     message: Option<String>,

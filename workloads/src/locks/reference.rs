@@ -16,6 +16,8 @@ use serde::{Deserialize, Serialize};
 use crate::client::http::{Answer, Service, answer, segment};
 use crate::client::{Call, Endpoint, EndpointError, Grant, Lock, Outcome, Reason};
 
+fencepost_checker::only_objects!(read Granted);
+
 /// Makes one client.
 pub(super) fn connect(endpoint: &Endpoint<'_>) -> Result<Box<dyn Lock>, EndpointError> {
     Ok(Box::new(ReferenceLock {
@@ -44,6 +46,7 @@ struct Ask<'a> {
 
 /// The answer to an acquire and to a renewal.
 #[derive(Deserialize)]
+#[serde(remote = "Self")]
 struct Granted {
     token: Token,
     ttl_ms: u64,

@@ -27,6 +27,8 @@ use crate::client::{
 };
 use crate::defects::HolderDefect;
 
+fencepost_checker::only_objects!(read Effects, Mark, Value);
+
 /// Makes one client.
 pub(super) fn connect(endpoint: &Endpoint<'_>) -> Result<Box<dyn Resource>, EndpointError> {
     let client = HeaderValue::from_str(endpoint.client)
@@ -79,6 +81,7 @@ struct ReferenceResource {
 
 /// The answer to a read of effects.
 #[derive(Deserialize)]
+#[serde(remote = "Self")]
 struct Effects {
     effects: Vec<String>,
 }
@@ -100,12 +103,14 @@ impl<'a> Condition<'a> {
 
 /// The mark in the answer to a write, whether accepted or refused as stale.
 #[derive(Deserialize)]
+#[serde(remote = "Self")]
 struct Mark {
     high_water: Token,
 }
 
 /// The answer to a read.
 #[derive(Deserialize)]
+#[serde(remote = "Self")]
 struct Value {
     #[serde(deserialize_with = "present")]
     value: Option<String>,

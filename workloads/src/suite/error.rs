@@ -77,12 +77,20 @@ impl SuiteError {
             .split('\n')
             .map(str::trim)
             .filter(|part| !part.is_empty())
+            .map(shortened)
             .collect::<Vec<_>>()
             .join("; ");
+        let mut place = error.span().map(|span| span.start);
+        if reason.contains("recurs") {
+            reason = format!(
+                "nested more deeply than any suite: at most {DEEPEST} tables, lists and dots deep is right"
+            );
+            place = place.or_else(|| deepest(text));
+        }
         if reason == "missing field `kind`" {
             reason += ", as in kind = \"pause\": `fencepost list faults` names every one";
         }
-        Self::at(error.span().map(|span| span.start), reason, text, origin)
+        Self::at(place, reason, text, origin)
     }
 
     /// A table that is written as something else: a list of values would be taken for its keys in order.
@@ -152,6 +160,39 @@ impl SuiteError {
     }
 }
 
+/// Deeper than this no suite goes.
+const DEEPEST: usize = 3;
+
+/// Where the line begins that nests the most.
+fn deepest(text: &str) -> Option<usize> {
+    let mut start = 0;
+    let places = text.split_inclusive('\n').map(|line| {
+        let place = start;
+        start += line.len();
+        (line.matches(['.', '[', '{']).count(), place)
+    });
+    // The first of those that nest alike.
+    let found = places.reduce(|most, next| if next.0 > most.0 { next } else { most });
+    found.map(|(_, place)| place)
+}
+
+/// Words as long as this are cut: what is wrong is told in their neighbours.
+const LONGEST_WORD: usize = 100;
+
+/// A message without the ends of the longest words in it, which only a broken file has.
+fn shortened(part: &str) -> String {
+    let cut = |word: &str| {
+        if word.chars().count() <= LONGEST_WORD {
+            return word.to_owned();
+        }
+        let body = word.trim_end_matches(['`', '"', '\'', ',', ';', ':']);
+        let kept: String = word.chars().take(LONGEST_WORD).collect();
+        format!("{kept}…{}", &word[body.len()..])
+    };
+    let words: Vec<String> = part.split(' ').map(cut).collect();
+    words.join(" ")
+}
+
 /// A line without its URL, login or password, if it has one: an error ends up in a log.
 fn without_secret(line: &str) -> String {
     let is_secret = |key: &str| {
@@ -165,5 +206,39 @@ fn without_secret(line: &str) -> String {
             format!("{}= ...", key)
         }
         _ => line.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Suite;
+
+    fn error_of(text: &str) -> String {
+        let error = Suite::parse(text, "my.toml").expect_err("no suite");
+        error.to_string()
+    }
+
+    #[test]
+    fn what_is_nested_without_end_is_told_with_its_line_and_what_would_be_right() {
+        let right = "at most 3 tables, lists and dots deep is right";
+        for line in [
+            format!("{} = 1", vec!["a"; 100_000].join(".")),
+            format!("a={}", "[".repeat(100_000)),
+            format!("a={}", "{a=".repeat(10_000)),
+            format!("[{}]", vec!["a"; 100_000].join(".")),
+        ] {
+            let told = error_of(&format!("name = \"x\"\n\n{line}\n[run]\nrate = 5\n"));
+            assert!(told.starts_with("my.toml, line 3: `"), "{told}");
+            assert!(told.ends_with(right) && told.len() < 400, "{told}");
+        }
+    }
+
+    #[test]
+    fn a_word_without_end_is_cut_and_what_would_be_right_is_told_all_the_same() {
+        let told = error_of(&format!("[run]\n{} = 1\n", "a".repeat(100_000)));
+        assert!(
+            told.contains("…`, expected one of `workers`") && told.len() < 1_000,
+            "{told}"
+        );
     }
 }

@@ -13,6 +13,7 @@ use tokio::net::TcpListener;
 
 use crate::faults::{Greeting, Passage, probe};
 use crate::proxies::{Proxies, ProxyError, Stream, Toxic};
+use crate::runner::Interrupts;
 
 /// What the server that is tried understands.
 const GREETING: Greeting = Greeting::Http("/");
@@ -22,12 +23,16 @@ const PROBE: Duration = Duration::from_millis(1_000);
 const HUSH: Duration = Duration::from_millis(250);
 /// What the latency fault adds here.
 const DELAY: Duration = Duration::from_millis(120);
+/// What a request of some 60 bytes takes at a kilobyte a second, and less.
+const SLOW: Duration = Duration::from_millis(40);
+/// How long a stall would hold back what is not let go before, in milliseconds.
+const STALLED: u32 = 60_000;
 
 /// A fault, and what was seen.
 type Tried = (&'static str, Result<String, String>);
 
 /// Starts the embedded proxy and tries each fault of links through it.
-pub(super) async fn embedded() -> Vec<Tried> {
+pub(super) async fn embedded(interrupts: &Interrupts) -> Vec<Tried> {
     let listener = match TcpListener::bind("127.0.0.1:0").await {
         Ok(listener) => listener,
         Err(error) => return vec![("embedded fault proxy", Err(error.to_string()))],
@@ -41,21 +46,27 @@ pub(super) async fn embedded() -> Vec<Tried> {
         // Dropping the sender stops it as well.
         let _ = stopped.await;
     }));
-    let tried = exercise("embedded fault proxy", api, "").await;
+    let tried = exercise("embedded fault proxy", api, "", interrupts).await;
     drop(stop);
     let _ = server.await;
     tried
 }
 
 /// A Toxiproxy of the user's; the proxy that is tried on it is removed again.
-pub(super) async fn toxiproxy(api: SocketAddr) -> Vec<Tried> {
+pub(super) async fn toxiproxy(api: SocketAddr, interrupts: &Interrupts) -> Vec<Tried> {
     let hint = format!(
         "; start one on this machine with `fencepost toxiproxy --listen {api}`, or leave --toxiproxy out"
     );
-    exercise("answers", api, &hint).await
+    exercise("answers", api, &hint, interrupts).await
 }
 
-async fn exercise(about: &'static str, api: SocketAddr, hint: &str) -> Vec<Tried> {
+/// Lays a link through the proxy, tries each fault on it until a signal comes, and takes it away again.
+async fn exercise(
+    about: &'static str,
+    api: SocketAddr,
+    hint: &str,
+    interrupts: &Interrupts,
+) -> Vec<Tried> {
     let failed = |error: &dyn std::fmt::Display| vec![(about, Err(format!("{error}{hint}")))];
     let link = match Link::lay(api).await {
         Ok(link) => link,
@@ -75,6 +86,22 @@ async fn exercise(about: &'static str, api: SocketAddr, hint: &str) -> Vec<Tried
         for (name, fault) in [
             ("hole", Fault::Toxic(Toxic::hole(Stream::Both))),
             ("lost-reply", Fault::Toxic(Toxic::hole(Stream::Down))),
+            ("lost-request", Fault::Toxic(Toxic::hole(Stream::Up))),
+            (
+                "stall",
+                Fault::Toxic(Toxic::Latency {
+                    ms: STALLED,
+                    jitter_ms: 0,
+                    stream: Stream::Both,
+                }),
+            ),
+            (
+                "bandwidth",
+                Fault::Toxic(Toxic::Bandwidth {
+                    kilobytes_per_second: 1,
+                    stream: Stream::Both,
+                }),
+            ),
             (
                 "latency",
                 Fault::Toxic(Toxic::Latency {
@@ -92,6 +119,9 @@ async fn exercise(about: &'static str, api: SocketAddr, hint: &str) -> Vec<Tried
             ),
             ("refuse", Fault::Disabled),
         ] {
+            if interrupts.has_come().await {
+                break;
+            }
             tried.push((name, link.under(name, fault).await));
         }
     }
@@ -176,7 +206,14 @@ impl Link {
                 .map_err(told)?,
         }
         let before = self.reached.load(Relaxed);
-        let within = if name == "latency" { PROBE } else { HUSH };
+        let within = match name {
+            "latency" | "bandwidth" => PROBE,
+            _ => HUSH,
+        };
+        let held = (name == "stall").then(|| {
+            let listen = self.listen.clone();
+            tokio::spawn(async move { probe(&listen, GREETING, PROBE).await })
+        });
         let passage = probe(&self.listen, GREETING, within).await;
         let reached = self.reached.load(Relaxed) > before;
         match fault {
@@ -193,9 +230,10 @@ impl Link {
                 .map_err(told)?,
         }
         let bites = match name {
-            "hole" => passage == Passage::Silent && !reached,
+            "hole" | "lost-request" | "stall" => passage == Passage::Silent && !reached,
             "lost-reply" => passage == Passage::Silent && reached,
             "latency" => matches!(passage, Passage::Answered(took) if took >= DELAY),
+            "bandwidth" => matches!(passage, Passage::Answered(took) if took >= SLOW),
             "reset" => passage == Passage::Closed,
             _ => passage == Passage::Refused,
         };
@@ -208,6 +246,18 @@ impl Link {
         if !bites {
             return Err(format!("it does not bite: {seen}; use another Toxiproxy"));
         }
+        let delivered = match held {
+            None => "",
+            Some(held) => match held.await {
+                Ok(Passage::Answered(_)) => "; another was delivered and answered afterwards",
+                _ => {
+                    return Err(format!(
+                        "{seen}; what it held back was not delivered afterwards; use another Toxiproxy"
+                    ));
+                }
+            },
+        };
+        let seen = format!("{seen}{delivered}");
         let after = self.gets_through().await;
         after
             .map(|took| format!("{seen}; afterwards one got through in {took}"))

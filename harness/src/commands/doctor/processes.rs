@@ -26,7 +26,11 @@ fn started(program: &str, arguments: &[&str]) -> Result<(ProcessNode, Spawner), 
     let spawner = Spawner::start().map_err(|error| error.to_string())?;
     let child = spawner
         .spawn(command.clone())
-        .map_err(|error| format!("`{program}` cannot be started: {error}"))?;
+        .map_err(|error| {
+            format!(
+                "`{program}` cannot be started: {error}; a PATH that has it is right (apt-get install coreutils util-linux dash)"
+            )
+        })?;
     Ok((ProcessNode::of(&command, child), spawner))
 }
 
@@ -73,7 +77,11 @@ pub(super) fn adopt() -> Result<String, String> {
     let mut adopted = None;
     while adopted.is_none() && Instant::now() < deadline {
         // The shell's own end is not waited for before: it would be taken for what it left.
-        let is_it = |pid: &i32| *pid != node.pid() && proc::run_of(*pid).is_none();
+        // Only once it is that program: on its way there it is not past our reach yet.
+        let sleeps = |pid: &i32| {
+            std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "sleep\n")
+        };
+        let is_it = |pid: &i32| *pid != node.pid() && sleeps(pid) && proc::run_of(*pid).is_none();
         adopted = proc::children_of(harness).into_iter().find(is_it);
         std::thread::sleep(Duration::from_millis(1));
     }
