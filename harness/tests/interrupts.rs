@@ -407,3 +407,18 @@ fn an_interrupted_selftest_ends_its_runs_and_leaves_nothing() {
         );
     }
 }
+
+#[test]
+fn a_run_that_was_to_be_repeated_without_its_fence_counts_for_nothing_when_it_is_interrupted() {
+    let _turn = turn();
+    let out = tempfile::tempdir().expect("a folder");
+    let suite = short_suite(out.path(), 60, "");
+    let mut run = Running::start(&suite, out.path(), &["--seed", "4", "--teeth"]);
+    assert!(run.reaches("some operations", has_recorded));
+    run.signal(Signal::SIGINT);
+    let (code, stdout) = run.end();
+    let end = only_json(&stdout);
+    assert_eq!((code, &end["verdict"]), (Some(2), &Value::from("unknown")));
+    let lacking = end["coverage"]["unexercised"].to_string();
+    assert!(lacking.contains("as --teeth asks"), "{end}");
+}

@@ -220,3 +220,65 @@ fn a_fresh_key_that_refuses_its_first_write_is_broken_and_nothing_else_is_asked(
     assert_eq!(table["rules"].as_array().map(Vec::len), Some(1), "{table}");
     assert_eq!(row(&table, FIRST)["answer"], "broken", "{table}");
 }
+
+/// A reference resource of somebody's; it ends with this.
+struct Theirs {
+    process: std::process::Child,
+    address: String,
+    _data: tempfile::TempDir,
+}
+
+impl Theirs {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address").to_string();
+        drop(listener);
+        let data = tempfile::tempdir().expect("a folder");
+        let mut command = fencepost();
+        command
+            .args(["fenced-resource", "--listen", &address, "--data"])
+            .arg(data.path())
+            .stderr(std::process::Stdio::null());
+        let process = command.spawn().expect("it starts");
+        let theirs = Self {
+            process,
+            address,
+            _data: data,
+        };
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while TcpStream::connect(&theirs.address).is_err() {
+            assert!(std::time::Instant::now() < deadline, "it listens");
+            std::thread::yield_now();
+        }
+        theirs
+    }
+}
+
+impl Drop for Theirs {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn a_resource_that_was_probed_before_and_holds_keys_of_others_is_as_sound_as_a_new_one() {
+    let _turn = turn();
+    let theirs = Theirs::start();
+    let request = "PUT /v1/keys/first HTTP/1.1\r\nHost: x\r\nFencing-Token: 900\r\nContent-Length: 1\r\nConnection: close\r\n\r\nx";
+    let mut stream = TcpStream::connect(&theirs.address).expect("it listens");
+    stream.write_all(request.as_bytes()).expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("answered");
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    for time in ["first", "second"] {
+        let words = ["--rounds", "60", "--json", "--address", &theirs.address];
+        let (code, stdout, stderr) = probed(&words);
+        assert_eq!(code, 0, "{time}: {stdout}{stderr}");
+        assert_eq!(findings(&only_json(&stdout)), Vec::<String>::new());
+        assert!(stderr.contains("its keys stay there: all begin with fp_"));
+    }
+    let words = ["--address", &theirs.address, "--fence", "none"];
+    let (code, _, stderr) = probed(&words);
+    assert_eq!((code, stderr.lines().count()), (64, 1), "{stderr}");
+}

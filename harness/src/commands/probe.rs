@@ -34,11 +34,23 @@ pub fn probe(arguments: &ProbeArguments) -> Result<u8, HarnessError> {
             "--fence none takes the fence out, --defect {defect} breaks it: one of the two is right"
         )));
     }
+    if arguments.resource == "reference"
+        && let Some(fence) = &arguments.fence
+        && (arguments.address.is_some() || fence != "none")
+    {
+        return Err(HarnessError::Usage(format!(
+            "--fence {fence}: the reference resource has its own fence, and only one that the probe starts can be without (--fence none): leave --fence out"
+        )));
+    }
     let runtime = runtime::on_two_threads()?;
     let (name, notes, table) = runtime.block_on(async {
         let mut subject = Subject::open(arguments).await?;
         let (name, notes) = (subject.name(), Arc::<Notes>::default());
         complain(format_args!("{name}, {} rounds", arguments.rounds));
+        if subject.keeps_keys() {
+            let prefix = subject.prefix();
+            complain(format_args!("its keys stay there: all begin with {prefix}"));
+        }
         let table = ask(&mut subject, &notes, arguments.rounds).await;
         subject.close().await;
         Ok::<_, HarnessError>((name, notes, table?))

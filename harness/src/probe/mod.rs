@@ -4,6 +4,7 @@
 //! | file | noun |
 //! |---|---|
 //! | `subject.rs` | the resource that is asked, started here or reached at an address |
+//! | `apart.rs` | its keys, apart from those of everybody else |
 //! | `notes.rs` | everything that was asked and answered, as a history that the checker judges |
 //! | `asked.rs` | two clients of the resource, whose every word is noted |
 //! | `rules.rs` | the rules in their order, and what a row of the table says |
@@ -16,6 +17,7 @@
 //! an answer that nobody has is none. A refusal is what the resource's own protocol calls one, and nothing else: an
 //! address that answers 404 to everything refuses nothing, it does not understand.
 
+mod apart;
 mod asked;
 mod fence;
 mod notes;

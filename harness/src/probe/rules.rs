@@ -175,8 +175,8 @@ pub async fn ask(
     rules.extend(numbers::widths(&asked).await);
     rules.push(numbers::busy(&asked).await);
     rules.push(numbers::huge(&asked).await);
-    rules.extend(wire::malformed(&asked, subject.http()).await);
-    rules.extend(wire::paths(&asked, subject.http()).await);
+    rules.extend(wire::malformed(&asked, subject.http().as_deref()).await);
+    rules.extend(wire::paths(&asked, subject.http().as_deref()).await);
     tokio::time::sleep(QUIET.saturating_sub(since.elapsed())).await;
     rules.push(fence::after_a_while(&asked, left_alone).await);
     let before = fence::before_restart(&asked).await;

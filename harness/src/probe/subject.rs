@@ -9,6 +9,7 @@ use fencepost_workloads::resources::{self, RESOURCES};
 use fencepost_workloads::seed::Seed;
 use fencepost_workloads::systems::find;
 
+use super::apart::Apart;
 use crate::cli::ProbeArguments;
 use crate::error::HarnessError;
 use crate::machine;
@@ -122,10 +123,25 @@ impl Subject {
         format!("{} at {}", self.kind, self.address)
     }
 
-    /// Its address where it speaks the reference resource's HTTP, which can be spoken badly on purpose.
+    /// Where it speaks the reference resource's HTTP, which can be spoken badly on purpose: what a key's URL is before the
+    /// key.
     #[must_use]
-    pub fn http(&self) -> Option<&str> {
-        (self.kind == "reference").then_some(&*self.address)
+    pub fn http(&self) -> Option<String> {
+        let keys = format!("http://{}/v1/keys/{}", self.address, self.prefix());
+        (self.kind == "reference").then_some(keys)
+    }
+
+    /// What every key of this probe begins with. No other probe has the same.
+    #[must_use]
+    pub fn prefix(&self) -> String {
+        format!("{}-", self.options.namespace)
+    }
+
+    /// Whether keys of the probe stay behind: in a resource of somebody's of which nothing can be removed.
+    #[must_use]
+    pub fn keeps_keys(&self) -> bool {
+        let steward = find(RESOURCES, &self.kind).and_then(|system| system.steward);
+        self.own.is_none() && steward.is_none()
     }
 
     /// A client of it.
@@ -133,8 +149,12 @@ impl Subject {
     /// # Errors
     /// When none can be made.
     pub fn client(&self, name: &str) -> Result<Box<dyn Resource>, HarnessError> {
-        resources::connect(&self.kind, &self.endpoint(name, &[&self.address]))
-            .map_err(|error| HarnessError::Usage(error.to_string()))
+        let inner = resources::connect(&self.kind, &self.endpoint(name, &[&self.address]))
+            .map_err(|error| HarnessError::Usage(error.to_string()))?;
+        Ok(Box::new(Apart {
+            inner,
+            prefix: self.prefix(),
+        }))
     }
 
     /// Kills it and starts it again, if it is this probe's own. False where it is not.

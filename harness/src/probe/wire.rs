@@ -23,7 +23,7 @@ const ANOTHER_CLIENT: &str = "only the reference resource's HTTP can be asked";
 /// Writes without a token, and with what is none.
 pub(super) async fn malformed(asked: &Asked, http: Option<&str>) -> Vec<Rule> {
     let client = reqwest::Client::builder().no_proxy().build();
-    let (Some(address), Ok(client)) = (http, client) else {
+    let (Some(keys), Ok(client)) = (http, client) else {
         let why = "the client of this resource always sends a number";
         return [MISSING, MALFORMED]
             .map(|name| Rule::not_asked(name, why))
@@ -38,9 +38,7 @@ pub(super) async fn malformed(asked: &Asked, http: Option<&str>) -> Vec<Rule> {
                 Some(_) => format!("malformed-{number}"),
                 None => "missing".to_owned(),
             };
-            let mut request = client
-                .put(format!("http://{address}/v1/keys/{key}"))
-                .body("x");
+            let mut request = client.put(format!("{keys}{key}")).body("x");
             if let Some(token) = token {
                 request = request.header("fencing-token", token);
             }

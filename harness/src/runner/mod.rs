@@ -27,4 +27,4 @@ pub mod worker_link;
 
 pub use folder::RESERVE;
 pub use interrupts::Interrupts;
-pub use session::{Order, RunEnd, run, save_teeth};
+pub use session::{Order, RunEnd, run, save_teeth, save_without_teeth};

@@ -255,6 +255,15 @@ pub fn save_teeth(end: &mut RunEnd, teeth: Teeth) {
     save(&end.folder, &mut end.record, &end.history, &end.judgement);
 }
 
+/// Saves a run again that was to be repeated without its fence, and ended too early for that: it proves nothing.
+pub fn save_without_teeth(end: &mut RunEnd) {
+    end.judgement.lacks(
+        "the run ended early, so it was not repeated with the fence taken out, as --teeth asks"
+            .to_owned(),
+    );
+    save(&end.folder, &mut end.record, &end.history, &end.judgement);
+}
+
 /// Writes everything that follows from the history. What cannot be written is a trouble and no failure: the verdict
 /// stands, and is still to be told. What matters most comes first, and then what the kept room lets say of the rest.
 fn save(folder: &RunFolder, record: &mut RunRecord, history: &History, judgement: &Judgement) {
