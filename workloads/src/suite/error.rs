@@ -237,7 +237,7 @@ mod tests {
     fn a_word_without_end_is_cut_and_what_would_be_right_is_told_all_the_same() {
         let told = error_of(&format!("[run]\n{} = 1\n", "a".repeat(100_000)));
         assert!(
-            told.contains("…`, expected one of `workers`") && told.len() < 1_000,
+            told.contains("…`, expected one of `time_limit`") && told.len() < 1_000,
             "{told}"
         );
     }
