@@ -104,7 +104,13 @@ fn an_interrupt_of_the_load_says_so_and_ends_it_early() {
     ] {
         let out = tempfile::tempdir().expect("a folder");
         let suite = short_suite(out.path(), 60, FAULTS);
-        let mut run = Running::start(&suite, out.path(), &["--seed", "4"]);
+        // Whoever runs the tests may have been told to outlive its terminal.
+        let mut heeding = std::process::Command::new("env");
+        heeding
+            .arg("--default-signal=HUP")
+            .arg(env!("CARGO_BIN_EXE_fencepost"))
+            .env("XDG_STATE_HOME", state_home());
+        let mut run = Running::start_as(heeding, &suite, out.path(), &["--seed", "4"]);
         assert!(match phase {
             "load" => run.reaches_phase(phase),
             _ => run.reaches(phase, Running::under_a_fault),

@@ -37,8 +37,8 @@ impl UnderWay {
         let mut state = self.state();
         state.told_to_end = true;
         for &run in &state.runs {
-            // One that has ended meanwhile does not mind.
-            let _ = kill(Pid::from_raw(run), Signal::SIGINT);
+            // What a shell starts in the background ignores SIGINT. One that has ended meanwhile does not mind.
+            let _ = kill(Pid::from_raw(run), Signal::SIGTERM);
         }
     }
 
@@ -130,7 +130,7 @@ mod tests {
             runs.end();
             let ended = long.join().expect("it does not panic");
             let ended = ended.expect("it may begin").expect("it was started");
-            assert_eq!(ended.status.signal(), Some(2));
+            assert_eq!(ended.status.signal(), Some(15));
         });
         assert!(runs.is_ending() && runs.run(&mut words("exit 0")).is_none());
     }
