@@ -1,7 +1,7 @@
 //! Where a key shows a mark that a grant may have raised as well as a write.
 //!
-//! `raises.rs` knows *definite signs*: marks that only a grant can have raised. Beside a write of the same token that was
-//! not over when the report of the mark was sent, or that was answered no, a mark is none: either may have raised it. Where the model of a fenced
+//! `raises.rs` knows *definite signs*: marks that only a grant can have raised. Beside a write of the same token that is
+//! still on its way, or that was answered no, a mark is none: either may have raised it. Where the model of a fenced
 //! register explains the key, nothing has to be decided. Where it does not, the other explanation counts too, so what it
 //! allows is no violation.
 //!
@@ -13,40 +13,24 @@
 //!
 //! It costs nothing where nothing is wrong: it is asked of keys that break the model, and of no others.
 
-use hashbrown::HashMap;
-
 use super::case::Case;
 use crate::history::{Function, Operation, Outcome, Token};
 
 /// The index at which the key whose operations are `ops` first shows such a mark. O(n log n).
 pub(crate) fn first_doubt(case: &Case<'_>, ops: &[usize]) -> Option<u64> {
-    let mut moments: Vec<(u64, bool, usize)> = ops
+    let mut moments: Vec<(u64, usize)> = ops
         .iter()
-        .filter_map(|&op| Some((op, case.operation(op).returned()?.index)))
-        .flat_map(|(op, returned)| {
-            let sent = case.operation(op).invoked.index;
-            [(sent, false, op), (returned, true, op)]
-        })
+        .filter_map(|&op| Some((case.operation(op).returned()?.index, op)))
         .collect();
     moments.sort_unstable();
-    // The highest token that the key has surely accepted; and that it had when each was sent that is open. A report may
-    // have been looked at as soon as it was sent: what was accepted since then is beside it.
+    // The highest token that the key has surely accepted.
     let mut done: Option<Token> = None;
-    let mut done_when_sent: HashMap<usize, Option<Token>> = HashMap::new();
-    for (index, returns, op) in moments {
-        if !returns {
-            done_when_sent.insert(op, done);
-            continue;
-        }
-        let returned = index;
-        let mut known = done_when_sent.remove(&op).flatten();
+    for (returned, op) in moments {
         let operation = case.operation(op);
         let shown = match operation.function {
             Function::Read if operation.outcome == Outcome::Ok => {
                 let seen = case.write_seen_by(op);
-                let token = seen.and_then(|write| case.operation(write).token);
-                known = known.max(token);
-                done = done.max(token);
+                done = done.max(seen.and_then(|write| case.operation(write).token));
                 operation.high_water.map(Shown::AtLeast)
             }
             _ if case.is_refusal(operation) => match operation.high_water {
@@ -63,7 +47,7 @@ pub(crate) fn first_doubt(case: &Case<'_>, ops: &[usize]) -> Option<u64> {
             }
         };
         if shown.is_some_and(|shown| {
-            shown.is_more_than(known) && was_granted(case, operation, returned, shown)
+            shown.is_more_than(done) && was_granted(case, operation, returned, shown)
         }) {
             return Some(returned);
         }
@@ -139,16 +123,6 @@ mod tests {
         s.refused("c1", "L", "k", 5, "c", None);
         s.read("c3", "k", Some("b"), Some(6));
         assert_eq!(doubt(&s), None);
-    }
-
-    #[test]
-    fn a_write_that_was_over_before_the_answer_and_not_before_the_question_leaves_the_doubt() {
-        let mut s = Scenario::new();
-        s.grant("c1", "L", 1);
-        let read = s.read_call("c2", "k");
-        s.write("c1", "L", "k", 1, "a");
-        let answered = s.found(read, None, Some(1));
-        assert_eq!(doubt(&s), Some(answered[1]));
     }
 
     #[test]

@@ -104,16 +104,6 @@ pub(super) struct Seen {
     pub done: Option<Done>,
 }
 
-/// An operation that was sent and not answered, and what was known then.
-#[derive(Clone, Debug)]
-struct Sent {
-    call: At,
-    /// The highest mark that had been shown.
-    shown: Option<Shown>,
-    /// The highest token that the key had surely accepted.
-    done: Option<Token>,
-}
-
 #[derive(Clone, Debug)]
 pub(super) struct Key {
     values: Map<u64, Value>,
@@ -126,8 +116,8 @@ pub(super) struct Key {
     floor: At,
     /// The highest token of which an operation has returned.
     over: Option<Token>,
-    /// The open operations in the order of their calls.
-    open: Vec<Sent>,
+    /// The calls of open operations in order, with the highest mark that had been shown at each.
+    open: Vec<(At, Option<Shown>)>,
     shown: Option<Shown>,
     every: usize,
     since_check: usize,
@@ -278,11 +268,7 @@ impl Key {
         if exact {
             self.since_check += 1;
             if op.outcome != Outcome::Unknown {
-                self.open.push(Sent {
-                    call: at(op.invoked.index),
-                    shown: self.shown.clone(),
-                    done: self.done,
-                });
+                self.open.push((at(op.invoked.index), self.shown.clone()));
             }
         }
         match (print, op.function) {
@@ -533,8 +519,8 @@ impl Key {
             self.by_others.get_or_insert(Broken::of([op]));
         }
         let call = at(op.invoked.index);
-        let place = self.open.binary_search_by_key(&call, |sent| sent.call);
-        let shown = place.ok().and_then(|place| self.open.remove(place).shown);
+        let place = self.open.binary_search_by_key(&call, |&(call, _)| call);
+        let shown = place.ok().and_then(|place| self.open.remove(place).1);
         self.since_check += 1;
         match (op.function, op.outcome) {
             (Function::Write, Outcome::Ok) => self.acknowledged(op, late),
@@ -558,10 +544,7 @@ impl Key {
             .and_then(|value| self.values.get(&fingerprint(value)))
             .filter(|value| !value.twice)
             .and_then(|value| value.write.token);
-        // It may have been looked at as soon as it was sent: what was accepted since then is beside it.
-        let call = at(op.invoked.index);
-        let place = self.open.binary_search_by_key(&call, |sent| sent.call);
-        let done = place.ok().and_then(|place| self.open[place].done).max(seen);
+        let done = self.done.max(seen);
         let more = match op.high_water {
             Some(mark) => Some(mark) > done,
             None => op.token >= done,
@@ -791,7 +774,7 @@ impl Key {
 
     /// See the head of this file.
     fn forget(&mut self, starts: &[(Token, At)]) {
-        let oldest_open = self.open.first().map_or(NEVER, |sent| sent.call);
+        let oldest_open = self.open.first().map_or(NEVER, |&(call, _)| call);
         let clusters = self.alive.iter().filter_map(|print| {
             let Stage::Alive(cluster) = &self.values.get(print)?.stage else {
                 return None;
@@ -910,8 +893,8 @@ struct Passed {
 }
 
 impl Passed {
-    fn takes(&mut self, value: &mut Value, open: &[Sent]) -> bool {
-        let is_open = |call: At| open.binary_search_by_key(&call, |sent| sent.call).is_ok();
+    fn takes(&mut self, value: &mut Value, open: &[(At, Option<Shown>)]) -> bool {
+        let is_open = |call: At| open.binary_search_by_key(&call, |&(call, _)| call).is_ok();
         let gone = match &value.stage {
             Stage::Gone(_) => return true,
             Stage::Dormant => {
