@@ -47,11 +47,11 @@ pub fn probe(arguments: &ProbeArguments) -> Result<u8, HarnessError> {
         let mut subject = Subject::open(arguments).await?;
         let (name, notes) = (subject.name(), Arc::<Notes>::default());
         complain(format_args!("{name}, {} rounds", arguments.rounds));
-        if subject.keeps_keys() {
+        let table = ask(&mut subject, &notes, arguments.rounds).await;
+        if subject.keeps_keys() && table.as_ref().is_ok_and(|table| table.stopped.is_none()) {
             let prefix = subject.prefix();
             complain(format_args!("its keys stay there: all begin with {prefix}"));
         }
-        let table = ask(&mut subject, &notes, arguments.rounds).await;
         subject.close().await;
         Ok::<_, HarnessError>((name, notes, table?))
     })?;
