@@ -180,8 +180,8 @@ fn an_address_that_understands_nothing_is_never_a_fence() {
         // The first write passes, and then nobody is let in: no refusal of the fence was ever seen.
         (
             stand_in(|line| match line.split(' ').collect::<Vec<_>>()[..2] {
-                ["put", "/v1/keys/first"] => (200, "{\"high_water\":1}"),
-                ["get", "/v1/keys/first"] => {
+                ["put", key] if key.ends_with("-first") => (200, "{\"high_water\":1}"),
+                ["get", key] if key.ends_with("-first") => {
                     (200, "{\"value\":\"first\",\"token\":1,\"high_water\":1}")
                 }
                 ["get", _] => (200, "{\"value\":null,\"high_water\":0}"),
