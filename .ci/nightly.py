@@ -1,4 +1,5 @@
 """Runs the steps of .github/workflows/nightly.yml as they stand there, but for what installs packages: with one suite of its matrix."""
+import itertools
 import os
 import pathlib
 import stat
@@ -12,21 +13,13 @@ WORKFLOW = ROOT / ".github/workflows/nightly.yml"
 
 def steps():
     """The text of each `run:`, in order."""
-    lines = iter(WORKFLOW.read_text().splitlines())
-    for line in lines:
+    lines = WORKFLOW.read_text().splitlines()
+    indent = lambda line: len(line) - len(line.lstrip())
+    for at, line in enumerate(lines):
         text = line.strip().removeprefix("- ")
-        if text.startswith("run: |"):
-            indent = len(line) - len(line.lstrip())
-            block = []
-            for inner in lines:
-                if inner.strip() and len(inner) - len(inner.lstrip()) <= indent:
-                    # Another key of the same workflow: no step of ours has one behind a block but the next step.
-                    if inner.strip().startswith("- run: "):
-                        yield "\n".join(block)
-                        block = [inner.strip().removeprefix("- run: ")]
-                    break
-                block.append(inner)
-            yield "\n".join(block)
+        if text == "run: |":
+            belongs = lambda inner: not inner.strip() or indent(inner) > indent(line)
+            yield "\n".join(itertools.takewhile(belongs, lines[at + 1 :]))
         elif text.startswith("run: "):
             yield text.removeprefix("run: ")
 

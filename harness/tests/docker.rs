@@ -5,9 +5,9 @@ mod support;
 
 use std::fs::Permissions;
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -20,6 +20,7 @@ use fencepost_workloads::suite::{Suite, TargetKind};
 use nix::unistd::Pid;
 use serde_json::Value;
 use support::contained::{OWN_RESOURCE, engine, folder, id, installed, left_at, run, suite};
+use support::relay::relay;
 use support::{
     Running, SmallDisk, fencepost, findings, left_behind, only_json, outcome, read, turn,
 };
@@ -250,36 +251,6 @@ fn a_fence_can_be_taken_out_and_tokens_begin_where_the_suite_says() {
     let second = end["teeth"]["run"].as_str().expect("an id");
     assert_eq!(left_at(&engine, id(&end)), Vec::<String>::new());
     assert_eq!(left_at(&engine, second), Vec::<String>::new());
-}
-
-/// An engine that is reached over a network: a relay to the real one's socket.
-fn relay() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let host = format!("tcp://{}", listener.local_addr().expect("an address"));
-    std::thread::spawn(move || {
-        for client in listener.incoming().flatten() {
-            let Ok(server) = UnixStream::connect("/var/run/docker.sock") else {
-                continue;
-            };
-            let (from, to) = (
-                client.try_clone().expect("a socket"),
-                server.try_clone().expect("a socket"),
-            );
-            std::thread::spawn(move || pump(from, to, |to| to.shutdown(Shutdown::Write)));
-            std::thread::spawn(move || {
-                pump(server, client, |to: &TcpStream| {
-                    to.shutdown(Shutdown::Write)
-                })
-            });
-        }
-    });
-    host
-}
-
-fn pump<R: Read, W: Write>(mut from: R, mut to: W, end: impl Fn(&W) -> std::io::Result<()>) {
-    // Either side may hang up at any moment.
-    let _ = std::io::copy(&mut from, &mut to);
-    let _ = end(&to);
 }
 
 #[test]

@@ -109,7 +109,7 @@
 //! | `fenced_out.rs`, `starvation.rs` | the newest holders are refused, or nobody gets on |
 //! | `overlap.rs` | how long two clients believed that they held one lock |
 //! | `raises.rs` | marks that no write of the key raised |
-//! | `key.rs` | one object: values, and the exact decision, forgetting |
+//! | `key.rs`, `key/forgetting.rs` | one object: values and the exact decision; what it forgets |
 //! | `cluster.rs`, `levels.rs` | a write and its reads; what must hold among them |
 //! | `found.rs` | findings, in words |
 //! | `hash.rs` | how small numbers are hashed |

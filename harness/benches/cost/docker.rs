@@ -1,8 +1,6 @@
 //! What containers cost: the image, bringing a run up and taking it down, and how exactly one is stopped, by the ids of
 //! its processes and over the engine's API.
 
-use std::net::{Shutdown, TcpListener};
-use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -10,6 +8,7 @@ use fencepost::targets::docker::Engine;
 use serde_json::Value;
 
 use crate::pauses::{quantile, stops};
+use crate::relay::relay;
 use crate::support::{BINARY, Row, folder, row};
 
 /// Stops that the engine's API has time for.
@@ -142,32 +141,4 @@ fn pauses() -> Vec<Row> {
         ));
     }
     rows
-}
-
-/// An engine that is reached over a network: a relay to the real one's socket.
-fn relay() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let host = format!("tcp://{}", listener.local_addr().expect("an address"));
-    std::thread::spawn(move || {
-        for client in listener.incoming().flatten() {
-            let Ok(server) = UnixStream::connect("/var/run/docker.sock") else {
-                continue;
-            };
-            let (mut from, mut to) = (
-                client.try_clone().expect("a socket"),
-                server.try_clone().expect("a socket"),
-            );
-            // Either side may hang up at any moment.
-            std::thread::spawn(move || {
-                let _ = std::io::copy(&mut from, &mut to);
-                let _ = to.shutdown(Shutdown::Write);
-            });
-            let (mut from, mut to) = (server, client);
-            std::thread::spawn(move || {
-                let _ = std::io::copy(&mut from, &mut to);
-                let _ = to.shutdown(Shutdown::Write);
-            });
-        }
-    });
-    host
 }

@@ -8,6 +8,8 @@ mod fence;
 mod pauses;
 mod proxy;
 mod recorder;
+#[path = "../../tests/support/relay.rs"]
+mod relay;
 mod report;
 mod support;
 mod throughput;

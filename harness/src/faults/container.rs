@@ -30,18 +30,7 @@ struct Victim<'a> {
     node: SharedNode,
     /// Its number among the services' nodes; none for a worker.
     service: Option<usize>,
-    /// The holder's worker that the conductor holds back.
-    held: Option<usize>,
     _reserved: Reserved<'a>,
-}
-
-impl Victim<'_> {
-    /// The conductor may hand operations to it again.
-    fn let_go(&self, means: &Means) {
-        if let Some(worker) = self.held {
-            means.wish(Wish::LetGo { worker, aim: None });
-        }
-    }
 }
 
 pub(super) async fn inject(means: &Means, planned: &PlannedFault, fault: &Fault) {
@@ -65,7 +54,6 @@ pub(super) async fn inject(means: &Means, planned: &PlannedFault, fault: &Fault)
     };
     let line = event(planned, fault.kind, vec![victim.name.clone()]);
     if !means.announce(&line) {
-        victim.let_go(means);
         return;
     }
     let ends = means.clock.now() + Duration::from_millis(planned.length_ms);
@@ -78,7 +66,6 @@ pub(super) async fn inject(means: &Means, planned: &PlannedFault, fault: &Fault)
         let _ = means.trouble.send(format!("{}: {why}", victim.name));
     }
     means.end_with(line, outcome, undone);
-    victim.let_go(means);
 }
 
 async fn victim<'a>(
@@ -94,11 +81,15 @@ async fn victim<'a>(
         let (held, reserved) = take_and_reserve(means, false)
             .await
             .ok_or("no holder with a rival on another worker within 2 s")?;
+        // It goes on as if it held the lock: what it sends then is what is cut off.
+        means.wish(Wish::LetGo {
+            worker: held.worker,
+            aim: None,
+        });
         return Ok(Victim {
             name: worker_name(held.worker),
             node: means.target.worker(held.worker),
             service: None,
-            held: Some(held.worker),
             _reserved: reserved,
         });
     }
@@ -107,7 +98,6 @@ async fn victim<'a>(
         name: struck.name,
         node: means.target.node(struck.node),
         service: Some(struck.node),
-        held: None,
         _reserved: struck.reserved,
     })
 }
@@ -129,7 +119,6 @@ fn worker<'a>(means: &'a Means, planned: &PlannedFault, fault: &Fault) -> Option
                 name,
                 node: means.target.worker(worker),
                 service: None,
-                held: None,
                 _reserved: reserved,
             })
         })

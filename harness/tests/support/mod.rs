@@ -6,6 +6,7 @@
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 
 pub mod contained;
+pub mod relay;
 
 use std::io::Read;
 use std::path::{Path, PathBuf};

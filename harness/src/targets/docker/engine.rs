@@ -2,7 +2,7 @@
 //!
 //! All calls are made on one thread of their own, so that they can be waited for from anywhere, a `Drop` included, and
 //! so that what an interrupt drops is carried out all the same instead of half. Each has a deadline, and what it refuses
-//! is told in one line.
+//! is told in one line. What compose made is in `project.rs`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, mpsc};
@@ -32,11 +32,10 @@ use super::RUN_LABEL;
 use super::refusal::{in_one_line, is_address, is_missing, unreachable, words};
 use crate::error::HarnessError;
 
+mod project;
+
 /// Where an engine is if nothing is said.
 const DEFAULT_HOST: &str = "unix:///var/run/docker.sock";
-/// The labels that compose gives to what it makes.
-const PROJECT_LABEL: &str = "com.docker.compose.project";
-const SERVICE_LABEL: &str = "com.docker.compose.service";
 /// How long a call may take.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(20);
 /// How long an image may take to be built.
@@ -764,99 +763,6 @@ impl Engine {
     /// The names of everything that carries the label of `run`.
     pub async fn of_run(&self, run: &str) -> Result<Vec<(Kind, String)>, HarnessError> {
         self.labelled(&format!("{RUN_LABEL}={run}")).await
-    }
-
-    /// Removes all that compose made under a name; says whether there was anything.
-    pub async fn remove_project(&self, name: &str) -> Result<bool, HarnessError> {
-        let there = self.labelled(&format!("{PROJECT_LABEL}={name}")).await?;
-        for wanted in [Kind::Container, Kind::Network, Kind::Volume] {
-            for (_, name) in there.iter().filter(|(kind, _)| *kind == wanted) {
-                Box::pin(self.remove(wanted, name)).await?;
-            }
-        }
-        Ok(!there.is_empty())
-    }
-
-    /// The containers of a compose project, whatever their state: the service that each is of, and its name.
-    pub async fn of_project(&self, project: &str) -> Result<Vec<(String, String)>, HarnessError> {
-        let label = format!("{PROJECT_LABEL}={project}");
-        let filters = HashMap::from([("label", vec![label.as_str()])]);
-        let options = ListContainersOptionsBuilder::default()
-            .all(true)
-            .filters(&filters)
-            .build();
-        let attempt = format!("list the containers of {project}");
-        let found = self.docker.list_containers(Some(options));
-        let found = self.call(&attempt, found).await?;
-        let mut services: Vec<(String, String)> = found
-            .into_iter()
-            .filter_map(|found| {
-                let name = found.names?.into_iter().next()?;
-                let service = found.labels?.remove(SERVICE_LABEL)?;
-                Some((service, name.trim_start_matches('/').to_owned()))
-            })
-            .collect();
-        services.sort();
-        Ok(services)
-    }
-
-    /// The container of a service of a compose project that runs: its id and its name.
-    pub async fn of_service(
-        &self,
-        project: &str,
-        service: &str,
-    ) -> Result<Option<(String, String)>, HarnessError> {
-        let labels = [
-            format!("{PROJECT_LABEL}={project}"),
-            format!("{SERVICE_LABEL}={service}"),
-        ];
-        let wanted: Vec<&str> = labels.iter().map(String::as_str).collect();
-        let filters = HashMap::from([("label", wanted)]);
-        let options = ListContainersOptionsBuilder::default()
-            .filters(&filters)
-            .build();
-        let attempt = format!("find service {service} of {project}");
-        let found = self.docker.list_containers(Some(options));
-        let found = self.call(&attempt, found).await?;
-        Ok(found.into_iter().find_map(|found| {
-            let name = found.names?.into_iter().next()?;
-            Some((found.id?, name.trim_start_matches('/').to_owned()))
-        }))
-    }
-
-    /// The first container of a compose project, or of a service of it, that has ended or is unhealthy: its name, and in
-    /// what state it is. One that failed comes before one that ended well: that may have been all it was to do.
-    pub async fn troubled(
-        &self,
-        project: &str,
-        service: Option<&str>,
-    ) -> Result<Option<(String, String)>, HarnessError> {
-        let mut labels = vec![format!("{PROJECT_LABEL}={project}")];
-        labels.extend(service.map(|service| format!("{SERVICE_LABEL}={service}")));
-        let wanted: Vec<&str> = labels.iter().map(String::as_str).collect();
-        let filters = HashMap::from([("label", wanted)]);
-        let options = ListContainersOptionsBuilder::default()
-            .all(true)
-            .filters(&filters)
-            .build();
-        let attempt = format!("list the containers of {project}");
-        let found = self.docker.list_containers(Some(options));
-        let found = self.call(&attempt, found).await?;
-        let states = found.into_iter().filter_map(|found| {
-            let state = found.status?;
-            let name = found.names?.into_iter().next()?;
-            let ended = state.starts_with("Exited") || state.starts_with("Dead");
-            let troubled = ended || state.contains("unhealthy") || state.starts_with("Restarting");
-            // Without how long ago that was: `Exited (1) 2 seconds ago`.
-            let state = state.split_inclusive(')').next().unwrap_or_default();
-            troubled.then(|| {
-                (
-                    name.trim_start_matches('/').to_owned(),
-                    state.to_lowercase(),
-                )
-            })
-        });
-        Ok(states.min_by_key(|(name, state)| (state == "exited (0)", name.clone())))
     }
 
     /// Pulls an image.
