@@ -271,7 +271,7 @@ pub struct ProbeArguments {
     /// Where it is; a reference resource is started, and may be restarted, if this is left out.
     #[arg(long, value_name = "HOST:PORT")]
     pub address: Option<String>,
-    /// How a write is fenced, as in `[resource] fence`.
+    /// How a write is fenced, as in `[resource] fence`; of the reference resource `none` alone, where the probe starts it.
     #[arg(long, value_name = "FENCE")]
     pub fence: Option<String>,
     /// As whom to log in.
